@@ -4,6 +4,7 @@
 //! they can: sets of one and of two ways.
 
 use crate::{Flaw, Stopped};
+use damper_core::internal::{revoke, take_revocably};
 use damper_core::sync::{with_flaw, with_loads_as_rmw};
 use damper_core::{KeyedLimiter, Quota, WhenFull};
 use loom::model::Builder;
@@ -86,6 +87,13 @@ pub fn sharing(words: usize, ways: u64, when_full: WhenFull, quota: Quota) -> Li
         limits.check_n(&(100 + other), quota.burst_size()).unwrap();
     }
     Arc::new(limits)
+}
+
+/// Takes `n` tokens of a key, if they are there, and gives them back.
+pub fn taken_and_given_back(limits: &Limits, key: u64, n: u32) {
+    if let Ok((_, receipt)) = take_revocably(limits, &key, n) {
+        revoke(limits, &key, n, receipt);
+    }
 }
 
 /// Lets `rival` run beside what follows.

@@ -4,9 +4,10 @@
 #![cfg(loom)]
 
 use damper_core::sync::with_loads_as_rmw;
-use damper_core::{FixedWindow, KeyedLimiter, Quota, RateLimiter, WhenFull};
+use damper_core::{FixedWindow, KeyedLimiter, Quota, WhenFull};
 use damper_loom_tests::tables::{
-    A, B, C, Identity, Limits, beside, builder, check_flawed, check_preemptions, quota, sharing, ways,
+    A, B, C, Identity, Limits, beside, builder, check_flawed, check_preemptions, quota, sharing, taken_and_given_back,
+    ways,
 };
 use damper_loom_tests::{Flaw, Stopped};
 use loom::sync::Arc;
@@ -660,12 +661,10 @@ fn peek_beside_a_displacement_finds_the_debt() {
 fn roll_back_beside_a_displacement_keeps_other_debts() {
     check_preemptions(2, || {
         let limits = two_words(4);
-        let none = RateLimiter::with_clock(quota(1), Stopped(7));
-        none.check().unwrap();
         assert!(limits.check_n(&FIRST[0], 2).is_ok());
-        let rival = beside(&limits, move |limits| limits.check_n_with(&FIRST[1], 2, &none).is_ok());
+        let rival = beside(&limits, |limits| taken_and_given_back(limits, FIRST[1], 2));
         let taken = [3, 1].map(|n| n * u32::from(limits.check_n(&SECOND[usize::from(n == 1)], n).is_ok()));
-        assert!(!rival.join().unwrap());
+        rival.join().unwrap();
         assert!(2 + drain(&limits, FIRST[0]) <= 4, "one burst");
         for (key, taken) in SECOND.iter().zip(taken) {
             assert!(taken + drain(&limits, *key) <= 4, "one burst");
@@ -682,11 +681,9 @@ fn roll_back_beside_a_displacement_keeps_other_debts() {
 fn roll_back_of_a_shared_bucket_keeps_other_spends() {
     check_preemptions(2, || {
         let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(6));
-        let none = RateLimiter::with_clock(quota(1), Stopped(7));
-        none.check().unwrap();
-        let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
+        let rival = beside(&limits, |limits| taken_and_given_back(limits, A, 1));
         assert!(limits.check_n(&B, 2).is_ok());
-        assert!(!rival.join().unwrap());
+        rival.join().unwrap();
         assert_eq!(limits.peek(&B).used(), 2, "what the other key spent");
     });
 }
@@ -800,7 +797,7 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
     });
 }
 
-/// A limit for all refuses a call while a newcomer takes the slot of the call's key.
+/// A call gives back what it took, while a newcomer takes the slot of the call's key.
 ///
 /// The roll-back credits only that key.
 ///
@@ -819,11 +816,9 @@ fn roll_back_beside_an_eviction_credits_only_its_key_unless_flawed() {
 fn roll_back_beside_an_eviction_credits_only_its_key_model() {
     let limits = ways(1, WhenFull::EvictLeastIndebted, quota(6));
     limits.check_n(&A, 1).unwrap();
-    let none = RateLimiter::with_clock(quota(1), Stopped(7));
-    none.check().unwrap();
-    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 1, &none).is_ok());
+    let rival = beside(&limits, |limits| taken_and_given_back(limits, A, 1));
     limits.check_n(&B, 2).unwrap();
-    assert!(!rival.join().unwrap());
+    rival.join().unwrap();
     // The evicted key may have evicted the newcomer in turn.
     let used = limits.peek(&A).used() + limits.peek(&B).used();
     assert!([3, 4].contains(&used), "{used} on the newcomer's account");
@@ -1079,11 +1074,9 @@ fn roll_back_after_a_change_of_tier_keeps_other_debts_model() {
     // Tier 1 has two tokens an hour, tier 0 has one.
     limits.set_tier(&A, 1).unwrap();
     limits.check_n(&A, 4).unwrap();
-    let none = RateLimiter::with_clock(quota(4), Stopped(7));
-    none.check().unwrap();
-    let rival = beside(&limits, move |limits| limits.check_n_with(&A, 4, &none).is_ok());
+    let rival = beside(&limits, |limits| taken_and_given_back(limits, A, 4));
     limits.set_tier(&A, 0).unwrap();
-    assert!(!rival.join().unwrap());
+    rival.join().unwrap();
     let usage = limits.peek(&A);
     // Two tokens of tier 0 take two hours to refill. The refused call took two more, and keeps them if the key changed its
     // tier before the roll-back.

@@ -7,7 +7,7 @@
 
 use damper_core::breaker::Window;
 use damper_core::sync::count_writes;
-use damper_core::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota, RateLimiter};
+use damper_core::{BreakerConfig, CircuitBreaker, FixedWindow, KeyedLimiter, LimitSet, Quota, RateLimiter};
 use damper_loom_tests::Stopped;
 use std::time::Duration;
 
@@ -47,5 +47,27 @@ fn refusal_writes_nothing() {
         let peek = || assert!(one.peek().used() == 1 && each.peek(&7).used() == 1);
         assert_eq!(count_writes(peek), 0, "a look");
         assert!(count_writes(|| _ = each.check(&8)) > 0, "a token that is taken is written down");
+    });
+}
+
+/// A refusal of several limits in one decision, in which the last one refuses.
+///
+/// [Limits that are taken from one after the other.]
+#[test]
+fn refusal_of_several_limits_writes_nothing() {
+    loom::model(|| {
+        let both = LimitSet::with_clock([Quota::per_second(2), Quota::per_hour(1)], NOW);
+        let windows = [Quota::per_second(2), Quota::per_hour(1)].map(FixedWindow::new);
+        let windows = LimitSet::with_algorithms(windows, NOW);
+        assert!(both.check().is_ok() && windows.check().is_ok());
+        let refused = || assert!(both.check().is_err() && windows.check().is_err());
+        assert_eq!(count_writes(refused), 0, "a refusal of a set");
+        assert_eq!(count_writes(|| assert!(both.reserve([1, 1]).is_err())), 0, "a refused reservation");
+
+        let all = RateLimiter::with_clock(Quota::per_hour(1), NOW);
+        let each = KeyedLimiter::<u64>::builder(Quota::per_second(2)).capacity(4).clock(NOW).build().unwrap();
+        assert!(each.check_n_with(&7, 1, &all).is_ok());
+        let refused = || assert_eq!(each.check_n_with(&7, 1, &all).unwrap_err().index(), 1);
+        assert_eq!(count_writes(refused), 0, "a refusal of a key and all");
     });
 }

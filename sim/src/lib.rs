@@ -10,6 +10,7 @@
 pub mod chart;
 pub mod concurrency;
 pub mod crowd;
+pub mod look_first;
 mod parallel;
 pub mod random;
 pub mod refunds;

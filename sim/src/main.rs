@@ -15,6 +15,8 @@
 //! these seeds or at three. `minorities --all [TEXT]`: by damper's other rules too. `minorities --bars`: the figures that the adaptive
 //! limit has to reach.
 //!
+//! `look-first`: how often a call on several limits is refused for tokens that another one gives back.
+//!
 //! `refunds`: what tenants get from an overloaded server whose limit gives back what the server refused.
 //!
 //! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
@@ -29,6 +31,7 @@ use damper_sim::concurrency::minorities;
 use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::concurrency::rules::Contender;
 use damper_sim::crowd::Crowd;
+use damper_sim::look_first::{Cores, Order};
 use damper_sim::refunds::{Refund, Served, Tenants};
 use damper_sim::replay;
 use damper_sim::replay::decision_file::DecisionFile;
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         },
         [] => return throttling(&[]),
         ["throttling", ref options @ ..] => return throttling(options),
+        ["look-first"] => look_first(),
         ["crowd"] => crowd(8_192),
         ["crowd", capacity] => match capacity.parse() {
             Ok(capacity) => crowd(capacity),
@@ -282,6 +286,26 @@ fn refunds() {
                 format!("{:.4}", mean(|run| run.polite_after)),
                 format!("{:.2}", mean(|run| run.greedy_to_polite)),
                 format!("{:.1}", mean(|run| run.calls_per_served)),
+            ]);
+        }
+    }
+    print!("{}", table.text());
+}
+
+fn look_first() {
+    let head = ["cores", "work", "at once %", "look first %", "writes per refusal", "look first"];
+    let mut table = Table::new("Spurious refusals of calls on three limits, of a hundred decisions", &head);
+    for (work, cores_of) in [("none", Cores::hammering as fn(usize, Order) -> Cores), ("10 us", Cores::working)] {
+        for cores in [2, 4, 8, 16, 32] {
+            let [at_once, looks] =
+                [Order::TakenAtOnce, Order::LookFirst].map(|order| cores_of(cores, order).run(200_000));
+            table.row(vec![
+                cores.to_string(),
+                work.to_owned(),
+                format!("{:.4}", at_once.spurious_percent()),
+                format!("{:.4}", looks.spurious_percent()),
+                format!("{:.2}", at_once.writes_per_refusal()),
+                format!("{:.2}", looks.writes_per_refusal()),
             ]);
         }
     }

@@ -84,6 +84,7 @@
 //! |---|---|
 //! | at every rate, even after a change of the quota | exact to the clock's tick: a tick sooner the call is refused |
 //! | several limits refuse ([`LimitSet`](crate::LimitSet)) | the longest of their waits |
+//! | another call takes tokens of a limit between the look and the take ([`is_contended`](crate::LimitSetDenied::is_contended)) | the wait of that limit; a retry at once may succeed |
 //! | more tokens than the burst | `None` |
 //! | the quota refills nothing | `None` |
 //!
@@ -124,7 +125,7 @@
 //! |---|---|---|
 //! | [`RateLimiter::reserve`](crate::RateLimiter::reserve), `reserve_owned` in an `Arc` | a caller that can wait | takes in advance; `ready_in` says when the tokens are there |
 //! | [`KeyedLimiter::reserve`](crate::KeyedLimiter::reserve) | the same, of a key | the same |
-//! | [`LimitSet::reserve`](crate::LimitSet::reserve), `reserve_owned` | a call with a cost of each limit, and a slot of a bulkhead | takes all now, or none |
+//! | [`LimitSet::reserve`](crate::LimitSet::reserve), `reserve_owned` | a call with a cost of each limit, and a slot of a bulkhead | looks at all and takes all now, or none |
 //! | [`LimitSet::acquire`](crate::LimitSet::acquire), `acquire_owned`, of a set with a [`queue`](crate::LimitSet::queue) | the same call, which waits first come, first served | takes nothing before all is there |
 //! | [`Lease::reserve`](crate::Lease::reserve) | a worker with a lease | spends tokens that no other thread looks at |
 //! | `RateLimitLayer::charge_by_response` of [`http`](crate::guide::http) | a request over HTTP | corrects its cost by the head of its response |

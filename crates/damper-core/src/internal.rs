@@ -12,6 +12,7 @@ pub use crate::gate::wait_for::WaitFor;
 #[cfg(feature = "alloc")]
 pub use crate::gate::waits::Patient;
 pub use crate::gate::waits_with::Keepable;
+pub use crate::keyed::key_look::{KeyLook, KeyTake};
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -160,6 +161,46 @@ pub fn revoke<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     receipt: Receipt,
 ) {
     limiter.roll_back(key, n, receipt);
+}
+
+/// Looks at the limit of a key, for a decision of several limits. Read the clock afterwards.
+#[inline]
+pub fn look<'a, K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &'a KeyedLimiter<K, C, S, A>,
+    key: &K,
+) -> KeyLook<'a> {
+    limiter.look(key)
+}
+
+/// Decides about `n` tokens of a key by a look and a reading of the clock after it, and takes nothing.
+///
+/// # Errors
+///
+/// [`Denied`], by what the look found.
+#[inline]
+pub fn judge<'a, K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &'a KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+    look: KeyLook<'a>,
+    now: u64,
+) -> Result<KeyTake<'a>, Denied> {
+    limiter.judge(key, n, look, now)
+}
+
+/// Takes the `n` tokens that a key had at the look. [`revoke`] can give them back.
+///
+/// # Errors
+///
+/// [`Denied`] if another call took them meanwhile, and nothing was taken.
+#[inline]
+pub fn take_judged<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    key: &K,
+    n: u32,
+    take: KeyTake<'_>,
+) -> Result<(Allowed, Receipt), Denied> {
+    limiter.take_judged(key, n, take)
 }
 
 /// As [`KeyedLimiter::check_n`], and writes the decision into `log`.

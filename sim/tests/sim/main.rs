@@ -7,6 +7,7 @@ mod bars;
 mod charts;
 mod concurrency;
 mod crowd;
+mod look_first;
 mod minorities;
 mod refunds;
 mod replay;

@@ -182,6 +182,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
     ///
+    /// It looks at both limits and reads their clocks before it takes of the key's limit, and then of `all`. A refusal that
+    /// the looks find writes nothing if the key has a slot. If another call takes the tokens of `all` after the look, what
+    /// the key's limit gave is given back, less what has been refilled since, and the refusal is
+    /// [contended](LimitSetDenied::is_contended).
+    ///
     /// [`Allowed`] describes the limit that has fewer tokens left.
     ///
     /// # Errors
@@ -212,18 +217,28 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         n: u32,
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LimitSetDenied> {
-        let fingerprint = self.fingerprint(key);
-        let (own, receipt) = self
-            .take_slow(fingerprint, key, n, self.table.look_for(fingerprint).slot_and_word())
-            .map_err(|denied| match all.refusal(n) {
-                Some(longer) if longer.outlasts(&denied) => LimitSetDenied::new(longer, 1, all.quota()),
-                _ => LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key)),
-            })?;
-        match all.check_n(n) {
+        let (own, shared) = (self.look(key), all.look());
+        // The clocks are read after both words, as `OneWord::read` says of one.
+        let (now, shared_now) = (self.clock.now(), all.clock().now());
+        let (own, shared) = match (self.judge(key, n, own, now), all.judge(n, shared, shared_now)) {
+            (Ok(own), Ok(shared)) => (own, shared),
+            (Err(own), Err(longer)) if longer.outlasts(&own) => {
+                return Err(LimitSetDenied::new(longer, 1, all.quota()));
+            }
+            (Err(own), _) => return Err(LimitSetDenied::new(own, 0, self.quota_of(self.fingerprint(key), key))),
+            (_, Err(denied)) => return Err(LimitSetDenied::new(denied, 1, all.quota())),
+        };
+        let (fingerprint, had_slot) = (own.fingerprint, own.is_from_slot());
+        let (own, receipt) = self.take_judged(key, n, own).map_err(|denied| {
+            let denied = LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key));
+            // There may be no slot for a newcomer.
+            if had_slot { denied.contended() } else { denied }
+        })?;
+        match all.take_judged(n, shared) {
             Ok(shared) => Ok(if own.remaining() <= shared.remaining() { own } else { shared }),
             Err(denied) => {
                 self.table.roll_back(fingerprint, n, receipt, &self.clock);
-                Err(LimitSetDenied::new(denied, 1, all.quota()))
+                Err(LimitSetDenied::new(denied, 1, all.quota()).contended())
             }
         }
     }
@@ -299,7 +314,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// It takes nothing. A key without a slot is judged by what it may have spent from its shared bucket, not by
     /// whether there is a slot for it.
     pub(crate) fn refusal(&self, key: &K, n: u32) -> Option<Denied> {
-        self.look_at(self.fingerprint(key), key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
+        self.refusal_of(self.fingerprint(key), key, n)
+    }
+
+    pub(super) fn refusal_of(&self, fingerprint: Fingerprint, key: &K, n: u32) -> Option<Denied> {
+        self.look_at(fingerprint, key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
     }
 
     /// Writes the answer to a call of `n` tokens of this key into `log`.
@@ -375,7 +394,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// The key is in another tier than the first, has no slot, or is just used by another thread.
     #[cold]
-    fn take_slow(&self, fingerprint: Fingerprint, key: &K, n: u32, found: Option<(&Slot, SlotWord)>) -> TakeResult {
+    pub(super) fn take_slow(
+        &self,
+        fingerprint: Fingerprint,
+        key: &K,
+        n: u32,
+        found: Option<(&Slot, SlotWord)>,
+    ) -> TakeResult {
         if let Some((slot, word)) = found
             && word.tier() > 0
             && let Some(taken) = self.table.take_in_tier(slot, word, Check { n }, &self.clock)

@@ -4,6 +4,7 @@
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
 // | `by_plan` | keys that each have a quota of their own, which comes with the call |
+// | `key_look` | a decision about a key in three steps: look, judge, take |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | the tiers that keys are in, and the moves of keys between them |
 // | `quotas` | the quotas of the limiter and of its tiers, which can change |
@@ -21,6 +22,7 @@ mod census;
 mod check_many;
 mod client_address;
 mod crowding;
+pub(crate) mod key_look;
 mod keyed_limiter;
 mod queue;
 mod quotas;

@@ -27,7 +27,34 @@ pub trait Algorithm: sealed::Sealed {
     #[doc(hidden)]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied>;
 
-    /// Returns the refusal that a check of `n` tokens would get now, if any. Writes nothing.
+    /// Loads what a decision depends on before the clock is read, for a decision on several limits.
+    ///
+    /// It returns `None` if this limit has to be asked by [`refusal`](Algorithm::refusal) instead: before its first use,
+    /// without a limit, or if the algorithm has more than one word.
+    #[doc(hidden)]
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        None
+    }
+
+    /// Decides about `n` tokens by a look and a reading of the clock after it. Writes nothing.
+    #[doc(hidden)]
+    #[inline]
+    fn judge(&self, _look: Look, _n: u32, _now: u64, _clock: &impl Clock) -> Verdict {
+        Verdict::Undecided
+    }
+
+    /// Takes what [`judge`](Algorithm::judge) allowed, unless the word has changed since the look. May fail spuriously.
+    #[doc(hidden)]
+    #[inline]
+    fn take_judged(&self, _take: &JudgedTake) -> bool {
+        false
+    }
+
+    /// Returns the refusal that a check of `n` tokens would get now, if any. Takes nothing.
+    ///
+    /// It writes only what a refused check writes: the start of the line at the first use, and the healing of a word that a
+    /// clock left behind when it stepped back.
     #[doc(hidden)]
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
 
@@ -94,6 +121,52 @@ pub struct TakePosition {
 impl TakePosition {
     /// Marks tokens that no line counted, such as those of a quota without a limit.
     pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
+}
+
+/// The words that a look at a limit loaded.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    pub(super) epoch: usize,
+    pub(super) word: u64,
+}
+
+/// The decision about a [`Look`].
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Verdict {
+    /// The tokens are there, and the answer holds if the swap succeeds.
+    Allowed(JudgedTake, Allowed),
+    Refused(Denied),
+    /// The quota changed meanwhile, or the word may have to be healed.
+    Undecided,
+}
+
+/// The swap that takes the tokens of an allowed call.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct JudgedTake {
+    pub(super) word: u64,
+    pub(super) after: u64,
+    pub(super) position: TakePosition,
+}
+
+impl Verdict {
+    /// Describes tokens that were taken already.
+    pub(super) const fn taken(allowed: Allowed, position: TakePosition) -> Self {
+        Self::Allowed(JudgedTake { word: 0, after: 0, position }, allowed)
+    }
+
+    #[inline]
+    pub(super) const fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allowed(..))
+    }
+
+    /// Returns the answer of a limit that allowed the call.
+    #[inline]
+    pub(super) const fn allowed(&self) -> Option<&Allowed> {
+        if let Self::Allowed(_, allowed) = self { Some(allowed) } else { None }
+    }
 }
 
 pub(super) mod sealed {

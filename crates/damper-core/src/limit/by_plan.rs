@@ -155,8 +155,7 @@ impl ByPlan {
     pub(crate) fn charge(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
         let bucket = Bucket::read(plan, level, at);
         let (booked, word) = bucket.line.charge(bucket.word, bucket.here, n);
-        let same = booked == 0 || plan.is_unlimited();
-        (booked, if same { level } else { bucket.level(tag_after(level, at, plan), word, at) })
+        (booked, if booked == 0 { level } else { bucket.level(tag_after(level, at, plan), word, at) })
     }
 
     /// Returns how much of the plan is used.

@@ -10,7 +10,7 @@
 //! | COUNT | 32 | tokens | the tokens taken in that window |
 //! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `CountedWindow` |
 
-use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
+use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
@@ -165,6 +165,21 @@ impl Algorithm for FixedWindow {
 
     fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.0, WORD, n, taken, clock);
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        self.0.load()
+    }
+
+    #[inline]
+    fn judge(&self, look: Look, n: u32, now: u64, clock: &impl Clock) -> Verdict {
+        windows::judge(&self.0, WORD, look, n, now, clock)
+    }
+
+    #[inline]
+    fn take_judged(&self, take: &JudgedTake) -> bool {
+        self.0.take_judged(take)
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {

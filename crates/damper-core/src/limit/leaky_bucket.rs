@@ -3,7 +3,7 @@
 //! Both are the token bucket seen from the other side, with the same word and arithmetic: the tokens missing from the
 //! token bucket are the level of the leaky one.
 
-use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
+use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::{Observed, OneWord, Step};
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -68,6 +68,21 @@ impl Algorithm for LeakyBucket {
 
     fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         self.0.roll_back(n, taken, clock);
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        self.0.look()
+    }
+
+    #[inline]
+    fn judge(&self, look: Look, n: u32, now: u64, clock: &impl Clock) -> Verdict {
+        self.0.judge(look, n, now, clock)
+    }
+
+    #[inline]
+    fn take_judged(&self, take: &JudgedTake) -> bool {
+        self.0.take_judged(take)
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {

@@ -8,7 +8,7 @@
 //! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order another
 //! lease could fill up while these tokens are still to come back.
 
-use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
+use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
 use crate::out_of_range::{OutOfRange, check};
 use crate::quota::{Quota, SetQuotaError};
@@ -102,6 +102,21 @@ impl Algorithm for LeasingBucket {
 
     fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         self.bucket.roll_back(n, taken, clock);
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        self.bucket.look()
+    }
+
+    #[inline]
+    fn judge(&self, look: Look, n: u32, now: u64, clock: &impl Clock) -> Verdict {
+        self.bucket.judge(look, n, now, clock)
+    }
+
+    #[inline]
+    fn take_judged(&self, take: &JudgedTake) -> bool {
+        self.bucket.take_judged(take)
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {

@@ -3,7 +3,7 @@
 //! A decision reads the epoch, the line, the word, the clock and the offset in this order. It validates the epoch before it
 //! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
 
-use super::algorithm::PreparedQuota;
+use super::algorithm::{JudgedTake, Look, PreparedQuota};
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
@@ -126,6 +126,39 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     pub(super) fn glance(&self, clock: &impl Clock) -> Option<Observed<L>> {
         let epoch = self.quota.limited_epoch()?;
         self.look(epoch, self.quota.line_for_fast_path(epoch), clock)
+    }
+
+    /// Loads the epoch and the word, for a decision whose clock is read later, once for several words.
+    ///
+    /// `None` without a line or a limit.
+    #[inline]
+    pub(super) fn load(&self) -> Option<Look> {
+        let epoch = self.quota.limited_epoch()?;
+        // ORDERING: Relaxed, as in `read`: the fence in `is_current` follows in `observed_at`. loom-tests:
+        // limit_set::look_leaves_no_word_ahead_of_a_slower_line.
+        Some(Look { epoch, word: self.word.load(Ordering::Relaxed) })
+    }
+
+    /// Completes a look by a reading of the clock after it. `None` if the quota changed meanwhile.
+    ///
+    /// The epoch, the word, the clock and the offset are read in the order of a single decision. The line may come after
+    /// the clock, because it counts only if the epoch is still the same.
+    #[inline]
+    pub(super) fn observed_at(&self, look: Look, now: u64) -> Option<Observed<L>> {
+        let mut line: L = self.quota.line_for_fast_path(look.epoch);
+        let at = line.reading(now);
+        if !self.quota.is_current(look.epoch) {
+            return None;
+        }
+        // After the word and the clock, as `Drip` says.
+        let offset = self.drip.offset();
+        Some(Observed { line, word: look.word, at: at.wrapping_add(offset), offset })
+    }
+
+    /// Takes what was judged, and returns whether it did. May fail spuriously.
+    #[inline]
+    pub(super) fn take_judged(&self, &JudgedTake { word, after, .. }: &JudgedTake) -> bool {
+        after == word || self.replace(word, after)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! A single limit: an algorithm and a clock.
 
+use super::algorithm::{JudgedTake, Look, Verdict};
 use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
@@ -175,7 +176,43 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         answer
     }
 
-    /// Returns the refusal that [`check_n`](Self::check_n) would give now, if any. Writes nothing.
+    /// Looks at the limit, for a decision with another one. Read the clock afterwards.
+    #[inline]
+    pub(crate) fn look(&self) -> Option<Look> {
+        self.algorithm.look()
+    }
+
+    /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
+    ///
+    /// It returns `None` if the tokens are there, but have to be taken by a new decision.
+    #[inline]
+    pub(crate) fn judge(&self, n: u32, look: Option<Look>, now: u64) -> Result<Option<(JudgedTake, Allowed)>, Denied> {
+        match look.map_or(Verdict::Undecided, |look| self.algorithm.judge(look, n, now, &self.clock)) {
+            Verdict::Allowed(take, allowed) => Ok(Some((take, allowed))),
+            Verdict::Refused(denied) => Err(denied),
+            Verdict::Undecided => self.refusal(n).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Takes the tokens that were there at the look, or decides anew if the word has changed.
+    #[inline]
+    pub(crate) fn take_judged(&self, n: u32, judged: Option<(JudgedTake, Allowed)>) -> Result<Allowed, Denied> {
+        match judged {
+            Some((take, mut allowed)) if self.algorithm.take_judged(&take) => {
+                allowed.set_soft_limit(self.soft_limit);
+                Ok(allowed)
+            }
+            _ => self.check_n(n),
+        }
+    }
+
+    /// Returns the clock.
+    #[inline]
+    pub(crate) const fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Returns the refusal that [`check_n`](Self::check_n) would give now, if any. Takes nothing.
     pub(crate) fn refusal(&self, n: u32) -> Option<Denied> {
         self.algorithm.refusal(n, &self.clock)
     }

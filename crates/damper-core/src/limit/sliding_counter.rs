@@ -12,7 +12,7 @@
 //!
 //! The counts have as many bits as the initial limit needs, and at least 16.
 
-use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
+use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::OneWord;
 use super::per_key::LEVEL_BITS;
 use super::windows::{self, CountedWindow, WindowFields, WindowLine, Windowed, part_of};
@@ -237,6 +237,21 @@ impl Algorithm for SlidingCounter {
 
     fn roll_back(&self, n: u32, taken: TakePosition, clock: &impl Clock) {
         windows::roll_back(&self.word, self.fields, n, taken, clock);
+    }
+
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        self.word.load()
+    }
+
+    #[inline]
+    fn judge(&self, look: Look, n: u32, now: u64, clock: &impl Clock) -> Verdict {
+        windows::judge(&self.word, self.fields, look, n, now, clock)
+    }
+
+    #[inline]
+    fn take_judged(&self, take: &JudgedTake) -> bool {
+        self.word.take_judged(take)
     }
 
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {

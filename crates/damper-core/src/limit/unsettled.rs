@@ -34,7 +34,7 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word"
 pub(crate) const PARTS_PER_BURST: u32 = 1 << 14;
 
 /// The most bursts that may be unsettled.
-pub(crate) const MOST_BURSTS: f64 = (CURRENT.max() / PARTS_PER_BURST as u64) as f64;
+pub(crate) const MOST_BURSTS: u8 = (CURRENT.max() / PARTS_PER_BURST as u64) as u8;
 
 /// The sum of what reservations may still give back, in parts of a burst.
 #[derive(Debug)]

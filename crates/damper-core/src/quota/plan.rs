@@ -123,15 +123,12 @@ impl Plan {
         check!(check_count("burst", quota.burst_size() as u64, 0..=deepest), "(a refill takes 52 days or less)");
         let room = deepest - quota.burst_size() as u64;
         let room = if room > u32::MAX as u64 { u32::MAX } else { room as u32 };
-        let max_debt = match quota.own_max_debt() {
-            Some(tokens) => {
-                check!(check_count("max_debt", tokens as u64, 0..=room as u64), "(a refill takes 52 days or less)");
-                tokens
-            }
-            None => {
-                let bursts = quota.deepest_debt() - quota.burst_size() as u64;
-                if bursts < room as u64 { bursts as u32 } else { room }
-            }
+        let max_debt = if let Some(tokens) = quota.own_max_debt() {
+            check!(check_count("max_debt", tokens as u64, 0..=room as u64), "(a refill takes 52 days or less)");
+            tokens
+        } else {
+            let bursts = quota.deepest_debt() - quota.burst_size() as u64;
+            if bursts < room as u64 { bursts as u32 } else { room }
         };
         // The most fraction bits with which a position lasts 2 beats: limit · 2^F <= window / 128.
         let fraction_bits = (most / quota.limit() as u64).ilog2();
@@ -173,30 +170,13 @@ impl Plan {
         if self.is_unlimited() {
             return Quota::UNLIMITED;
         }
-        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59.
+        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59. What
+        // is divided is at most 2^57 · 2^63.
         let scale = self.tempo().scale();
         let brought = ((self.limit as u64 * BEAT) as u128) << self.tempo().fraction_bits();
-        let window = Self::divided(brought, scale);
+        let window = ((brought << scale.shift) + scale.mult as u128 / 2) / scale.mult as u128;
         let max_debt = if self.has_own_max_debt { Some(self.max_debt) } else { None };
-        Quota::from_parts(self.limit, window, self.burst, max_debt)
-    }
-
-    /// Returns `brought` · 2^shift / mult, rounded to the nearest integer; it is below 2^59.
-    const fn divided(brought: u128, scale: Scale) -> u64 {
-        let mult = scale.mult as u128;
-        let (mut quotient, mut rest) = (brought / mult, brought % mult);
-        let mut shift = 0;
-        // Long division, a bit a step.
-        while shift < scale.shift {
-            rest <<= 1;
-            quotient <<= 1;
-            if rest >= mult {
-                rest -= mult;
-                quotient += 1;
-            }
-            shift += 1;
-        }
-        (quotient + (rest * 2 >= mult) as u128) as u64
+        Quota::from_parts(self.limit, window as u64, self.burst, max_debt)
     }
 
     /// Returns whether the plan limits nothing.
@@ -235,7 +215,7 @@ impl Plan {
     /// Returns the plan's line of tokens, whose ticks are beats.
     #[inline]
     pub(crate) fn line<L: Line>(&self) -> L {
-        let deepest_debt = self.burst as u64 + self.max_debt as u64;
+        let deepest_debt = u64::from(self.burst) + u64::from(self.max_debt);
         let tempo = self.tempo();
         let unlimited = tempo.is_unlimited();
         let timeline =

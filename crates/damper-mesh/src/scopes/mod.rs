@@ -17,7 +17,7 @@ pub use caller::Caller;
 
 use self::answer::RefusalUsages;
 use crate::document::{Capabilities, LimitCapability, Scope, Warnings};
-use damper_core::internal::{Receipt, outlasts, refusal, revoke, take_revocably};
+use damper_core::internal::{Receipt, judge, look, outlasts, revoke, take_judged};
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Denied, KeyedAlgorithm, TokenBucket, Usage};
 use damper_core::time::{Clock, DefaultClock, Seed};
@@ -32,12 +32,14 @@ const ALL: &str = "";
 
 /// Limits of several scopes: a request takes a token from each that counts it, or from none.
 ///
-/// The narrowest is checked first: user, function, service, global. If a limit refuses, those before it get back the
-/// taken tokens, minus those refilled since, and those after it are only peeked at. The refusal names the limit with
-/// the longest wait.
+/// A check looks at all limits that count the request, reads the clock once, and then takes from the narrowest first: user,
+/// function, service, global. A refusal that the looks find takes nothing, and names the limit with the longest wait.
+///
+/// If another request takes the tokens of a limit after the look, that limit refuses. The limits before it then get back
+/// what they gave, less what has been refilled since.
 ///
 /// No limit ever allows more than it would alone. A request may be refused because of another one that is being rolled
-/// back.
+/// back. That happens only if the other request was refused by a later limit.
 ///
 /// # Examples
 ///
@@ -123,17 +125,37 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
     /// Takes from each limit, and returns the limits.
     fn take<'a>(&'a self, caller: Caller<'a>, n: u32) -> Result<CountingAll<'a, C, A>, ScopesDenied> {
         let counting = self.counting(caller);
-        let mut taken: [Option<Receipt>; 4] = [const { None }; 4];
-        for (index, limit) in counting.iter().enumerate().filter_map(numbered) {
-            match take_revocably(limit.1, limit.2, n) {
-                Ok((_, receipt)) => taken[index] = Some(receipt),
+        let looks = counting.each_ref().map(|limit| limit.as_ref().map(|(_, limit, key)| look(limit, key)));
+        // The clock is read once, after all words.
+        let now = self.clock.now();
+        let mut takes = [const { None }; 4];
+        let mut refusals = [None; 4];
+        let mut first = None;
+        for (index, (limit, look)) in counting.iter().zip(looks).enumerate() {
+            let (Some(limit), Some(look)) = (limit, look) else { continue };
+            match judge(limit.1, limit.2, n, look, now) {
+                Ok(take) => takes[index] = Some(take),
                 Err(denied) => {
-                    for (limit, receipt) in counting.iter().zip(taken) {
+                    first = first.or(Some((index, limit, denied)));
+                    refusals[index] = Some(denied);
+                }
+            }
+        }
+        if let Some(first) = first {
+            return Err(refused(&counting, first, &refusals, caller));
+        }
+        let mut receipts: [Option<Receipt>; 4] = [const { None }; 4];
+        for (index, (limit, take)) in counting.iter().zip(takes).enumerate() {
+            let (Some(limit), Some(take)) = (limit, take) else { continue };
+            match take_judged(limit.1, limit.2, n, take) {
+                Ok((_, receipt)) => receipts[index] = Some(receipt),
+                Err(denied) => {
+                    for (limit, receipt) in counting.iter().zip(receipts).rev() {
                         if let (Some((_, limit, key)), Some(receipt)) = (limit, receipt) {
                             revoke(limit, key, n, receipt);
                         }
                     }
-                    return Err(refused(&counting, (index, limit), denied, n, caller));
+                    return Err(refused(&counting, (index, limit, denied), &refusals, caller));
                 }
             }
         }
@@ -210,14 +232,13 @@ fn usage_of<C: Clock, A: KeyedAlgorithm>((scope, limit, key): &Counting<'_, C, A
 
 /// Returns the refusal with the longest wait.
 ///
-/// The candidates are `denied` of the limit `first` and the present refusals of the limits after it. The limits before
-/// it allowed the request.
+/// The candidates are `denied` of the limit `first` and the refusals of the limits after it. The limits before it allowed
+/// the request.
 #[cold]
 fn refused<C: Clock, A: KeyedAlgorithm>(
     counting: &CountingAll<'_, C, A>,
-    (first, limit): (usize, &Counting<'_, C, A>),
-    denied: Denied,
-    n: u32,
+    (first, limit, denied): (usize, &Counting<'_, C, A>, Denied),
+    refusals: &[Option<Denied>; 4],
     caller: Caller<'_>,
 ) -> ScopesDenied {
     let mut usages = [None; 4];
@@ -228,7 +249,7 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
     let mut longest = denied;
     usages[first] = Some((scope, usage));
     for (index, limit) in counting.iter().enumerate().skip(first + 1).filter_map(numbered) {
-        let Some(later) = refusal(limit.1, limit.2, n) else { continue };
+        let Some(later) = refusals[index] else { continue };
         let later_usage = usage_of(limit);
         usages[index] = Some(later_usage);
         if outlasts(&later, &longest) {

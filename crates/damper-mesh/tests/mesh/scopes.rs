@@ -2,9 +2,10 @@
 
 use damper::limit::FixedWindow;
 use damper::mesh::{Caller, Scope, Scopes};
-use damper::{KeyedAlgorithm, ManualClock, Quota, TokenBucket, is_refusal};
+use damper::{Clock, KeyedAlgorithm, ManualClock, Quota, TokenBucket, is_refusal};
 use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -32,6 +33,43 @@ fn each_limit_counts_the_calls_of_its_scope() {
     assert_eq!(used(&scopes, CREATE.service("batch")), [3, 0, 3, 3]);
     assert!(scopes.peek(Caller::of("orders.list")).usage(Scope::Function).is_none(), "the function has no limit");
     assert_eq!(used(&scopes, Caller::of("orders.create")), [3, 0, 3, 0], "unnamed services and users share limits");
+}
+
+/// A clock that moves by a tick at each reading, while it is told to.
+#[derive(Default)]
+struct Moving {
+    now: AtomicU64,
+    step: AtomicU64,
+}
+
+impl Clock for Moving {
+    fn now(&self) -> u64 {
+        let step = self.step.load(Relaxed);
+        self.now.fetch_add(step, Relaxed) + step
+    }
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// A refusal that the looks find reads the clock once, and leaves all words as they are.
+#[test]
+fn refusal_of_the_widest_scope_writes_nothing() {
+    let clock = Moving::default();
+    let scopes = Scopes::with_clock(&clock).global(Quota::per_hour(5)).service(Quota::per_hour(50));
+    let scopes = scopes.user(Quota::per_hour(50)).build().unwrap();
+    scopes.check_n(CREATE, 5).unwrap();
+    let resets_in = || {
+        let peek = scopes.peek(CREATE);
+        [Scope::Service, Scope::User].map(|scope| peek.usage(scope).unwrap().resets_in().unwrap())
+    };
+    let (before, began) = (resets_in(), clock.now());
+    clock.step.store(1, Relaxed);
+    let denied = scopes.check(CREATE).unwrap_err();
+    clock.step.store(0, Relaxed);
+    assert_eq!(denied.scope(), Scope::Global);
+    let waited = Duration::from_millis(clock.now() - began);
+    assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
 }
 
 fn refusal_takes_nothing_from_the_others<A: KeyedAlgorithm>() {

@@ -123,6 +123,9 @@ impl Table<ByPlan> {
 
     /// Books `n` tokens of a key under a plan after the fact, and returns how many it booked.
     pub(in crate::keyed) fn charge_planned(&self, key: Fingerprint, plan: &Plan, n: u32, clock: &impl Clock) -> u32 {
+        if plan.is_unlimited() {
+            return n;
+        }
         self.tiers.expect_debt_of(plan.longest_debt());
         let charge = |_: &PlanClock, level, at| ByPlan::charge(plan, level, at, n);
         loop {
@@ -152,7 +155,7 @@ impl Table<ByPlan> {
         receipt: Receipt,
         clock: &impl Clock,
     ) {
-        self.give_back_taken(key, &receipt, clock, |_, level, at, taken_at| {
+        self.give_back_taken(key, receipt, clock, |_, level, at, taken_at| {
             ByPlan::roll_back(plan, level, at, n, taken_at)
         });
     }
@@ -163,7 +166,7 @@ impl Table<ByPlan> {
         key: Fingerprint,
         plan: &Plan,
         n: u32,
-        receipt: &Receipt,
+        receipt: Receipt,
         clock: &impl Clock,
     ) {
         self.give_back_taken(key, receipt, clock, |_, level, at, _| ByPlan::refund(plan, level, at, n).1);

@@ -20,6 +20,7 @@
 // | file | idea |
 // |---|---|
 // | `slots` | `Slots`: where a key's slot can be, and how a slot changes its owner |
+// | `slot_look` | a decision about a slot in three steps |
 // | `fingerprint` | `Fingerprint`: what the table knows of a key, and the numbers that follow from it |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
 // | `tests` | random histories of full tables against a list of calls |
@@ -40,6 +41,7 @@ mod lines;
 mod locks;
 mod newcomer;
 mod shared;
+mod slot_look;
 mod slots;
 #[cfg(all(test, feature = "alloc"))]
 mod tests;
@@ -54,6 +56,7 @@ pub use keyed_slots::KeyedSlots;
 pub(super) use lines::{BUCKETS_PER_KEY, with_headers};
 pub(super) use locks::Counts;
 pub use newcomer::WhenFull;
+pub(super) use slot_look::{SlotLook, SlotTake};
 pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::TableReservation;
 
@@ -339,7 +342,7 @@ impl<A: PerKey> Table<A> {
     pub(super) fn give_back_taken(
         &self,
         key: Fingerprint,
-        &Receipt { at: taken_at, tier: taken_in, source }: &Receipt,
+        Receipt { at: taken_at, tier: taken_in, source }: Receipt,
         clock: &impl Clock,
         less: impl Fn(&A::Line, u64, u64, u64) -> u64,
     ) {
@@ -552,9 +555,7 @@ impl<A: PerKey> Table<A> {
 impl<A: UnderQuota> Table<A> {
     /// Gives back `n` tokens that were taken, less what has been refilled since.
     pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: Receipt, clock: &impl Clock) {
-        self.give_back_taken(key, &receipt, clock, |line, word, at, taken_at| {
-            A::roll_back(line, word, at, n, taken_at)
-        });
+        self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| A::roll_back(line, word, at, n, taken_at));
     }
 
     /// Books tokens of a key that has a slot, and returns how many; `None` if it has none.

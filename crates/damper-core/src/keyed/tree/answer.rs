@@ -92,9 +92,9 @@ impl TreeAllowed {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TreeDenied {
     denied: Denied,
-    plan: Plan,
-    level: usize,
-    dimension: usize,
+    quota: Quota,
+    level: u16,
+    dimension: u16,
     /// The names of the level and of the dimension.
     names: [&'static str; 2],
     is_contended: bool,
@@ -103,18 +103,20 @@ pub struct TreeDenied {
 impl TreeDenied {
     pub(super) fn new(
         denied: Denied,
-        plan: Plan,
+        quota: Quota,
         (level, dimension): (usize, usize),
         names: [&'static str; 2],
         is_contended: bool,
     ) -> Self {
-        Self { denied, plan, level, dimension, names, is_contended }
+        // There are at most 2^16 of either, or the tables would not fit the memory.
+        let (level, dimension) = (level as u16, dimension as u16);
+        Self { denied, quota, level, dimension, names, is_contended }
     }
 
     /// Returns the number of the level that refused, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
-        self.level
+        self.level as usize
     }
 
     /// Returns the name of that level.
@@ -126,7 +128,7 @@ impl TreeDenied {
     /// Returns the number of the dimension that refused, counted from 0.
     #[must_use]
     pub const fn dimension(&self) -> usize {
-        self.dimension
+        self.dimension as usize
     }
 
     /// Returns the name of that dimension.
@@ -137,7 +139,7 @@ impl TreeDenied {
 
     /// Returns the quota of the plan that refused.
     pub const fn quota(&self) -> Quota {
-        self.plan.quota()
+        self.quota
     }
 
     /// Returns the refusal of that limit.
@@ -167,7 +169,7 @@ impl TreeDenied {
 impl fmt::Display for TreeDenied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [level, dimension] = self.names;
-        write!(f, "{dimension} of this {level} ({}): {}", self.quota(), self.denied)
+        write!(f, "{dimension} of this {level} ({}): {}", self.quota, self.denied)
     }
 }
 

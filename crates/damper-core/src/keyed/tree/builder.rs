@@ -107,7 +107,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     {
         OutOfRange::check_count("levels", LEVELS as u64, 1..=u64::MAX)?;
         OutOfRange::check_count("dimensions", DIMENSIONS as u64, 1..=u64::MAX)?;
-        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS)
+        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS.into())
             .map_err(|error| error.note("(bursts)"))?;
         OutOfRange::check_duration("time_to_live", self.time_to_live, TIMES_TO_LIVE)?;
         let mut words = [0; LEVELS];

@@ -335,9 +335,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         is_contended: bool,
     ) -> TreeDenied {
-        let plan = *path[level].1[dimension];
+        let quota = path[level].1[dimension].quota();
         let names = [self.levels[level].name, self.dimensions[dimension]];
-        TreeDenied::new(denied, plan, (level, dimension), names, is_contended)
+        TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
     }
 }
 

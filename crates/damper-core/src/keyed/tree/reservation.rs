@@ -38,7 +38,8 @@ mod sealed {
 pub struct TakenWord {
     bucket: Fingerprint,
     plan: Plan,
-    receipt: Receipt,
+    /// It is used once, when the reservation is settled.
+    receipt: Option<Receipt>,
     /// The parts of a burst that may be given back.
     counted: u32,
 }
@@ -121,7 +122,7 @@ where
                 let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
                 let parts = parts(costs[dimension], &plan);
                 let counted = tree.levels[level].unsettled(bucket).count(parts, tree.most_unsettled, generation);
-                Some(TakenWord { bucket, plan, receipt, counted })
+                Some(TakenWord { bucket, plan, receipt: Some(receipt), counted })
             })
         });
         Ok(Self { tree, costs, taken, allowed, since })
@@ -133,17 +134,20 @@ where
     /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
     /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked into
     /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
-    pub fn settle(self, used: [u32; DIMENSIONS]) {
+    pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let is_alive = tree.clock.now().wrapping_sub(self.since) <= tree.time_to_live;
-        for (level, taken) in tree.levels.iter().zip(&self.taken) {
-            for ((taken, cost), used) in taken.iter().zip(self.costs).zip(used) {
+        for (level, taken) in tree.levels.iter().zip(&mut self.taken) {
+            for ((taken, cost), used) in taken.iter_mut().zip(self.costs).zip(used) {
                 let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
                         let unused = unused.min(tokens(*counted, plan));
-                        if unused > 0 && is_alive {
+                        if unused > 0
+                            && is_alive
+                            && let Some(receipt) = receipt.take()
+                        {
                             level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
                         }
                     }

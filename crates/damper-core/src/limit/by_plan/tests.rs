@@ -1,5 +1,7 @@
 //! Holds buckets by plan to a model in exact fractions, for single plans, mixtures and changes.
 
+#![expect(clippy::cast_precision_loss, reason = "the bounds have room for it")]
+
 use super::{ByPlan, TAG, owed_beats};
 use crate::quota::{LONGEST_DEBT, Plan, Quota};
 use core::num::NonZeroU8;

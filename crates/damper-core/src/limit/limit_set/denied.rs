@@ -9,13 +9,14 @@ use core::time::Duration;
 /// The refusal of a call on several limits, which took nothing from any.
 ///
 /// If several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
-/// outlasts every wait.
+/// outlasts every wait. A [contended](Self::is_contended) refusal is that of the limit whose tokens other calls took.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
     denied: Denied,
     index: usize,
     cause: Cause,
+    is_contended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,14 +30,19 @@ enum Cause {
 
 impl LimitSetDenied {
     pub(crate) fn new(denied: Denied, index: usize, quota: Quota) -> Self {
-        Self { denied, index, cause: Cause::Limit(quota) }
+        Self { denied, index, cause: Cause::Limit(quota), is_contended: false }
+    }
+
+    /// Returns this refusal as one that came after all limits had allowed the call.
+    pub(crate) fn contended(self) -> Self {
+        Self { is_contended: true, ..self }
     }
 
     /// Creates the refusal of a call with `given` costs for a number of limits.
     #[cold]
     pub(super) fn of_costs(given: usize, limits: usize) -> Self {
         let denied = Denied::counted_by(Frequency::from_hertz(1), 0, Ticks::ZERO, Ticks::ZERO);
-        Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits } }
+        Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits }, is_contended: false }
     }
 
     /// Returns whether no wait, refund or change of the level can allow the call.
@@ -66,6 +72,16 @@ impl LimitSetDenied {
     #[must_use]
     pub fn denied(&self) -> Denied {
         self.denied
+    }
+
+    /// Returns whether other calls took the tokens after this call had looked at the limits.
+    ///
+    /// All limits had the tokens at the look. The tokens that the call had taken by then were given back. Such a refusal is
+    /// rare. It may be due to tokens that another call gives back in turn, because a later limit refuses it. Then a retry at
+    /// once may succeed.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.is_contended
     }
 
     /// Returns the shortest wait after which all limits allow the same call.

@@ -226,8 +226,12 @@ impl SlidingLog {
             _ if is_unstamped => 0,
             None => window as i64,
             Some(newest) => match age(at, newest) {
-                // A check would heal the stamp first.
-                age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => 0,
+                // A check would heal the stamp first, so this does too: otherwise no check would come to it before the clock
+                // has caught up.
+                age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => {
+                    self.heal(clock);
+                    0
+                }
                 age => age,
             },
         };

@@ -15,7 +15,7 @@ pub(super) use line::TakeError;
 pub(crate) use line::TokenLine;
 pub use reservation::Reservation;
 
-use super::algorithm::{Algorithm, PreparedQuota, TakePosition, sealed};
+use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::{Drip, Observed, OneWord, Step};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Line, Quota, SetQuotaError};
@@ -148,7 +148,6 @@ impl TokenBucket {
     }
 
     /// Returns whether `n` tokens are there, and takes none.
-    #[cfg(feature = "std")]
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),
@@ -255,12 +254,37 @@ impl Algorithm for TokenBucket {
         });
     }
 
+    #[inline]
+    fn look(&self) -> Option<Look> {
+        self.word.load()
+    }
+
+    #[inline]
+    fn judge(&self, look: Look, n: u32, now: u64, _: &impl Clock) -> Verdict {
+        // The fast path, as in `check`.
+        if n > 0
+            && let Some(Observed { line, word, at, offset }) = self.word.observed_at(look, now)
+        {
+            match line.take(word, at, n) {
+                Ok(after) => {
+                    let position = TakePosition { at: at.wrapping_sub(offset) };
+                    return Verdict::Allowed(JudgedTake { word, after, position }, Allowed::new(&line, after, at));
+                }
+                // A bucket in debt may have to be healed.
+                Err(_) if !line.is_below_zero(word, at) => return Verdict::Refused(Denied::of(&line, word, at, n)),
+                Err(_) => {}
+            }
+        }
+        Verdict::Undecided
+    }
+
+    #[inline]
+    fn take_judged(&self, take: &JudgedTake) -> bool {
+        self.word.take_judged(take)
+    }
+
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied> {
-        self.word.decide(clock, |&Observed { ref line, word, at, .. }| {
-            // A check would heal the word first, so this does too.
-            let word = line.heal(word, at, clock).unwrap_or(word);
-            Step::Keep(line.take(word, at, n).err().map(|_| Denied::of(line, word, at, n)))
-        })
+        self.has(n, clock).err()
     }
 
     #[inline]

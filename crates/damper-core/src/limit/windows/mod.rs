@@ -11,7 +11,7 @@ mod tests;
 
 pub(super) use line::{CountedWindow, WindowLine};
 
-use super::algorithm::TakePosition;
+use super::algorithm::{JudgedTake, Look, TakePosition, Verdict};
 use super::one_word::{Observed, OneWord, Step};
 use super::per_key::{Debt, PerKey, UnderQuota};
 use super::{Allowed, Denied, Usage};
@@ -122,6 +122,25 @@ fn check_slow(
     })
 }
 
+/// Decides about `n` tokens by a look and a reading of the clock after it.
+#[inline]
+pub(super) fn judge(
+    word: &OneWord<WindowLine>,
+    fields: impl WindowFields,
+    look: Look,
+    n: u32,
+    now: u64,
+    clock: &impl Clock,
+) -> Verdict {
+    let Some(seen) = word.observed_at(look, now) else { return Verdict::Undecided };
+    match decide(fields, &seen, n, clock) {
+        (after, Ok((allowed, position))) => Verdict::Allowed(JudgedTake { word: seen.word, after, position }, allowed),
+        (after, Err(denied)) if after == seen.word => Verdict::Refused(denied),
+        // The clock stepped back.
+        _ => Verdict::Undecided,
+    }
+}
+
 /// Returns the word after the decision, and the answer.
 #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
 #[inline(always)]
@@ -168,7 +187,11 @@ pub(super) fn refusal(
     n: u32,
     clock: &impl Clock,
 ) -> Option<Denied> {
-    word.decide(clock, |seen| Step::Keep(decide(fields, seen, n, clock).1.err()))
+    word.decide(clock, |seen| match decide(fields, seen, n, clock) {
+        (_, Ok(_)) => Step::Keep(None),
+        (after, Err(denied)) if after == seen.word => Step::Keep(Some(denied)),
+        (after, Err(denied)) => Step::Put(after, Some(denied)),
+    })
 }
 
 pub(super) fn usage(word: &OneWord<WindowLine>, fields: impl WindowFields, clock: &impl Clock) -> Usage {

@@ -159,8 +159,8 @@ fn compare(acts: Vec<Act>) {
                 let costs = call.costs();
                 call.settle(used);
                 model.settle(keys, plans, costs, used);
-                let ([user, organisation], [of_user, of_organisation]) = path(&keys, plans);
-                let path = [(&user, of_user), (&organisation, of_organisation)];
+                let ([first, second], [of_first, of_second]) = path(&keys, plans);
+                let path = [(&first, of_first), (&second, of_second)];
                 model.assert_usages(&tree.peek(&path), keys, plans);
             }
             Act::Drop(which) if !calls.is_empty() => _ = calls.swap_remove(which % calls.len()),

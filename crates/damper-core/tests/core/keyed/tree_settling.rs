@@ -3,6 +3,8 @@
 //! `../shared/spec/trees` compared the rules; the tree's is: refund, up to a bound on what is unsettled, within a
 //! time-to-live. Beyond the bound a reservation is allowed, and gives nothing back.
 
+#![expect(clippy::cast_precision_loss, reason = "the bounds have room for it")]
+
 use damper::time::Seed;
 use damper::{ManualClock, Plan, Quota, QuotaTree, TreeReservation};
 use std::collections::VecDeque;

@@ -7,7 +7,7 @@ use crate::models::skewed::Skewed;
 use crate::models::windows::Windows;
 use damper::limit::Algorithm;
 use damper::{
-    Alignment, Clock, FixedWindow, LeakyBucket, LeakyQueue, LimitSet, ManualClock, Quota, RateLimiter, SetQuotaError,
+    Alignment, Clock, FixedWindow, LeakyBucket, LeakyQueue, ManualClock, Quota, RateLimiter, SetQuotaError,
     SlidingCounter,
 };
 use proptest::prelude::*;
@@ -206,18 +206,22 @@ fn fixed_window_keeps_its_count_when_the_quota_changes() {
     assert_eq!(limiter.set_quota(Quota::per(1, least).unwrap()), Ok(()));
 }
 
-#[test]
-fn limit_set_rolls_back_windows_only_in_the_same_window() {
+/// Takes ten tokens and gives them back, at once and in the next window; returns what is used then.
+fn used_after_a_roll_back(window: &impl Algorithm) -> [u32; 2] {
     let clock = ManualClock::new();
-    let layers = [Quota::per_second(10), Quota::per_minute(15)].map(FixedWindow::new);
-    let both = LimitSet::with_algorithms(layers, &clock);
-    both.check_n(10).unwrap();
-    clock.advance(Duration::from_secs(1));
-    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
-    assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
-    both.check_n(5).unwrap();
-    assert_eq!(both.check().unwrap_err().index(), 1);
-    assert_eq!(both.peek().map(|usage| usage.used()), [5, 15]);
+    [Duration::ZERO, Duration::from_secs(1)].map(|time| {
+        let (_, position) = window.take_revocably(10, &clock).unwrap();
+        clock.advance(time);
+        window.take_revocably(u32::from(time > Duration::ZERO), &clock).unwrap();
+        window.roll_back(10, position, &clock);
+        window.usage(&clock).used()
+    })
+}
+
+#[test]
+fn windows_are_rolled_back_only_while_they_count() {
+    assert_eq!(used_after_a_roll_back(&FixedWindow::new(Quota::per_second(10))), [0, 1]);
+    assert_eq!(used_after_a_roll_back(&SlidingCounter::new(Quota::per_second(11)).unwrap()), [0, 11]);
 }
 
 /// A clock that steps back within its stated bound stays in the others' window.
@@ -427,17 +431,6 @@ fn sliding_counter_keeps_its_counts_when_the_quota_changes() {
     clock.advance(wait);
     assert_eq!(limiter.check().unwrap().remaining(), 0);
     assert!(limiter.check().is_err());
-}
-
-#[test]
-fn sliding_counter_rolls_back_in_the_same_window() {
-    let clock = ManualClock::new();
-    let layers = [Quota::per_second(10), Quota::per_minute(15)].map(|quota| SlidingCounter::new(quota).unwrap());
-    let both = LimitSet::with_algorithms(layers, &clock);
-    both.check_n(10).unwrap();
-    clock.advance(Duration::from_secs(2));
-    assert_eq!(both.check_n(10).unwrap_err().index(), 1);
-    assert_eq!(both.peek().map(|usage| usage.used()), [0, 10]);
 }
 
 #[test]

@@ -55,10 +55,10 @@ fn unfit_quota_is_refused_and_the_old_one_stays() {
     assert_eq!(both.peek().map(|usage| usage.limit()), [10, 15]);
 }
 
-/// With every algorithm, the first limit gets back the tokens of a call that the second refuses.
+/// With every algorithm, the first limit keeps the tokens of a call that the second refuses.
 #[test]
-fn every_algorithm_rolls_back_when_another_limit_refuses() {
-    fn gives_back<A: Algorithm>(make: fn(Quota) -> A) {
+fn every_algorithm_keeps_its_tokens_when_another_limit_refuses() {
+    fn keeps<A: Algorithm>(make: fn(Quota) -> A) {
         let clock = ManualClock::new();
         let both = LimitSet::with_algorithms([Quota::per_second(10), Quota::per_hour(12)].map(make), &clock);
         both.check_n(6).unwrap();
@@ -69,9 +69,9 @@ fn every_algorithm_rolls_back_when_another_limit_refuses() {
         assert_eq!(both.set_quota(1, Quota::per_minute(12)), Ok(()));
         assert_eq!(both.peek()[1].window(), Some(Duration::from_mins(1)));
     }
-    gives_back(TokenBucket::new);
-    gives_back(LeakyBucket::new);
-    gives_back(FixedWindow::new);
+    keeps(TokenBucket::new);
+    keeps(LeakyBucket::new);
+    keeps(FixedWindow::new);
 }
 
 #[test]
@@ -85,37 +85,137 @@ fn leasing_buckets_can_form_a_limit_set() {
     assert_eq!(both.check_n(6).unwrap().remaining(), 0);
 }
 
-/// A clock that moves by a millisecond at each reading.
+/// A clock that moves by some milliseconds at each reading, and runs a callback at the next one.
 #[derive(Default)]
-struct Moving(Cell<u64>);
+struct Moving {
+    now: Cell<u64>,
+    step: Cell<u64>,
+    callback: Cell<Option<Box<dyn Fn()>>>,
+}
+
+impl Moving {
+    fn leaked() -> &'static Self {
+        Box::leak(Box::default())
+    }
+
+    /// Runs `call` while each reading moves the clock by a millisecond, and returns the number of readings.
+    fn readings(&self, call: impl FnOnce()) -> u64 {
+        let before = self.now.get();
+        self.step.set(1);
+        call();
+        self.step.set(0);
+        self.now.get() - before
+    }
+}
 
 impl Clock for Moving {
     fn now(&self) -> u64 {
-        self.0.set(self.0.get() + 1);
-        self.0.get()
+        self.now.set(self.now.get() + self.step.get());
+        if let Some(callback) = self.callback.take() {
+            callback();
+        }
+        self.now.get()
     }
     fn frequency(&self) -> u64 {
         1_000
     }
 }
 
-/// Taking tokens and rolling back creates none.
+/// A check reads the clock once, for all limits.
+///
+/// A refusal that the looks find leaves the words as they are.
 #[test]
-fn roll_back_leaves_out_refilled_tokens() {
-    let clock = Moving::default();
-    let both = LimitSet::with_clock([Quota::per_second(100).burst(100), Quota::per_hour(60)], &clock);
-    both.check_n(50).unwrap();
-    for _ in 0..10 {
-        assert_eq!(both.check_n(20).unwrap_err().index(), 1);
+fn check_reads_the_clock_once_and_its_refusal_writes_nothing() {
+    let clock = Moving::leaked();
+    let both = LimitSet::with_clock([Quota::per_second(100), Quota::per_hour(60)], clock);
+    both.check_n(0).unwrap();
+    assert_eq!(clock.readings(|| assert!(both.check_n(50).is_ok())), 1);
+    let resets_in = || both.peek().map(|usage| usage.resets_in().unwrap());
+    let before = resets_in();
+    let refused = || assert!(!both.check_n(20).unwrap_err().is_contended());
+    let waited = Duration::from_millis(clock.readings(refused));
+    assert_eq!(waited, Duration::from_millis(1));
+    assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
+}
+
+/// As above, of a key and a limit for all, which each read their own clock.
+#[test]
+fn refusal_of_a_key_and_all_writes_nothing() {
+    let clock = Moving::leaked();
+    let all = RateLimiter::with_clock(Quota::per_hour(60), clock);
+    let each = KeyedLimiter::<u64>::builder(Quota::per_second(100)).clock(clock).build().unwrap();
+    assert!(each.check_n(&1, 0).is_ok() && all.check_n(0).is_ok());
+    assert!(each.check_n_with(&1, 50, &all).is_ok());
+    let before = each.peek(&1).resets_in().unwrap();
+    let refused = || assert_eq!(each.check_n_with(&1, 20, &all).unwrap_err().index(), 1);
+    let waited = Duration::from_millis(clock.readings(refused));
+    assert_eq!(waited, Duration::from_millis(2));
+    assert_eq!(each.peek(&1).resets_in().unwrap() + waited, before);
+}
+
+/// Another call takes the tokens of the second limit after the look.
+///
+/// The first gets its own back, and creates none.
+#[test]
+fn contended_refusal_gives_back_what_was_not_refilled() {
+    let clock = Moving::leaked();
+    let quotas = [Quota::per_second(100).burst(200), Quota::per_hour(60).burst(2_000)];
+    let both: &LimitSet<_, _> = Box::leak(Box::new(LimitSet::with_clock(quotas, clock)));
+    both.check_n(0).unwrap();
+    for taken in 1..=3 {
+        let left = both.peek()[1].remaining();
+        clock.callback.set(Some(Box::new(|| assert!(both.check_n(30).is_ok()))));
+        let denied = both.reserve([20, left]).unwrap_err();
+        assert!(denied.is_contended() && denied.index() == 1, "{denied}");
+        assert_eq!(both.peek().map(|usage| usage.used()), [30 * taken; 2]);
     }
-    let waited = clock.0.get();
+    let readings = clock.readings(|| {
+        let left = both.peek()[1].remaining();
+        clock.callback.set(Some(Box::new(|| assert!(both.check_n(30).is_ok()))));
+        assert!(both.reserve([20, left]).unwrap_err().is_contended());
+    });
     let used = both.peek()[0].used();
-    assert!(u64::from(used) + waited / 10 > 50, "{used} after {waited} ms");
+    assert!(u64::from(used) + readings / 10 >= 120, "{used} after {readings} ms");
+}
+
+/// Another call takes the tokens of all after the look at a key: the key gets its own back.
+#[test]
+fn contended_refusal_of_all_gives_back_to_the_key() {
+    let clock = Moving::leaked();
+    let all: &RateLimiter<_, _> = Box::leak(Box::new(RateLimiter::with_clock(Quota::per_hour(2), clock)));
+    let each = KeyedLimiter::<u64>::builder(Quota::per_hour(10)).clock(ManualClock::new()).build().unwrap();
+    assert!(each.check_n_with(&1, 1, all).is_ok());
+    clock.callback.set(Some(Box::new(|| assert!(all.check().is_ok()))));
+    let denied = each.check_n_with(&1, 1, all).unwrap_err();
+    assert!(denied.is_contended() && denied.index() == 1, "{denied}");
+    assert_eq!(each.peek(&1).used(), 1);
+    assert!(!each.check_n_with(&1, 1, all).unwrap_err().is_contended());
+}
+
+/// A limit heals a word that a clock left far ahead, although another limit refuses too.
+#[test]
+fn refusal_heals_each_limit_after_a_step_back() {
+    fn heals<A: Algorithm>(make: fn(Quota) -> A) {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_hours(2_000));
+        let both = LimitSet::with_algorithms([Quota::per_hour(1), Quota::per_minute(1)].map(make), &clock);
+        both.check().unwrap();
+        clock.step_back(Duration::from_hours(1_000));
+        assert_eq!(both.check().unwrap_err().index(), 0);
+        // The deepest debt is eleven tokens, and a window lasts for an hour.
+        clock.advance(Duration::from_hours(11));
+        assert!(both.check().is_ok(), "no longer than the deepest debt");
+    }
+    heals(TokenBucket::new);
+    heals(LeakyBucket::new);
+    heals(FixedWindow::new);
+    heals(|quota| SlidingCounter::new(quota).unwrap());
+    heals(|quota| SlidingLog::new(quota).unwrap());
 }
 
 /// The error names the longest wait among the limits that refuse.
 ///
-/// Limits that allow the call are not asked again.
+/// Limits that allow the call do not count.
 #[test]
 fn refusal_names_the_longest_wait() {
     let clock = ManualClock::new();

@@ -13,6 +13,7 @@ mod limit_set_waiting;
 #[cfg(feature = "std")]
 mod limiter_trait;
 mod long_run;
+mod look_first;
 #[cfg(feature = "std")]
 mod pausable;
 mod peer_bugs;

@@ -1,0 +1,72 @@
+//! A decision about a key in three steps: look, judge, take.
+//!
+//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes of the first.
+//! So a refusal that the looks find takes nothing that would have to be given back.
+
+use super::KeyedLimiter;
+use super::table::{Fingerprint, SlotLook, SlotTake, TakeResult};
+use crate::limit::{Denied, KeyedAlgorithm};
+use crate::time::Clock;
+use core::hash::{BuildHasher, Hash};
+
+/// A look at a key's limit.
+#[derive(Debug)]
+#[must_use]
+pub struct KeyLook<'a> {
+    fingerprint: Fingerprint,
+    /// `None` if the key has to be asked for its refusal instead, because it has no slot.
+    slot: Option<SlotLook<'a>>,
+}
+
+/// Tokens that a key had at the look.
+#[derive(Debug)]
+#[must_use]
+pub struct KeyTake<'a> {
+    pub(super) fingerprint: Fingerprint,
+    /// `None` if the decision has to be made anew.
+    slot: Option<SlotTake<'a>>,
+}
+
+impl KeyTake<'_> {
+    /// Returns whether the key had a slot with the tokens.
+    pub(super) const fn is_from_slot(&self) -> bool {
+        self.slot.is_some()
+    }
+}
+
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
+    /// Looks at a key's slot. The clock is to be read afterwards.
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
+    pub(crate) fn look(&self, key: &K) -> KeyLook<'_> {
+        let fingerprint = self.fingerprint(key);
+        KeyLook { fingerprint, slot: self.table.look_at_slot(fingerprint) }
+    }
+
+    /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
+    ///
+    /// A key that cannot be judged by its look is judged as [`refusal`](Self::refusal) does.
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
+    pub(crate) fn judge<'a>(&self, key: &K, n: u32, look: KeyLook<'a>, now: u64) -> Result<KeyTake<'a>, Denied> {
+        let fingerprint = look.fingerprint;
+        let slot = match look.slot.and_then(|look| self.table.judge(look, n, now, &self.clock)) {
+            Some(taken) => Some(taken?),
+            None => match self.refusal_of(fingerprint, key, n) {
+                Some(denied) => return Err(denied),
+                None => None,
+            },
+        };
+        Ok(KeyTake { fingerprint, slot })
+    }
+
+    /// Takes the tokens that a key had at the look, or decides anew if it has changed.
+    #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
+    #[inline(always)]
+    pub(crate) fn take_judged(&self, key: &K, n: u32, take: KeyTake<'_>) -> TakeResult {
+        match take.slot.and_then(SlotTake::swap) {
+            Some(taken) => Ok(taken),
+            None => self.take_slow(take.fingerprint, key, n, self.table.look_for(take.fingerprint).slot_and_word()),
+        }
+    }
+}
