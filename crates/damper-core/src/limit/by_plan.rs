@@ -133,7 +133,7 @@ impl ByPlan {
         Allowed::new(&bucket.line, bucket.word, bucket.here)
     }
 
-    /// Returns the level after giving back `n` tokens, except those that the line has refilled since the take.
+    /// Returns the level after giving back `n` tokens, except those that were refilled since the take.
     pub(crate) fn roll_back(plan: &Plan, level: u64, at: u64, n: u32, taken_at: u64) -> u64 {
         let bucket = Bucket::read(plan, level, at);
         let since = bucket.line.position_at(taken_at);

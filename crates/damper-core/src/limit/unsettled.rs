@@ -1,6 +1,6 @@
 //! How much of a limit is reserved and not settled yet, in one word.
 //!
-//! What reservations give back comes on top of a limit's envelope: in any stretch of time as much as was unsettled when
+//! The refunds of reservations come on top of a limit's envelope: in any stretch of time as much as was unsettled when
 //! it began. So the sum of what may be given back is bounded. A reservation beyond the bound is allowed all the same,
 //! and counts as used in full.
 //!
@@ -57,7 +57,9 @@ impl Unsettled {
         GENERATION.put(generation) | BEFORE.put(before)
     }
 
-    /// Counts up to `parts` of a reservation, so that no more than `most` are unsettled; returns how many it counted.
+    /// Counts up to `parts` of a reservation, and returns how many it counted.
+    ///
+    /// No more than `most` are unsettled then.
     pub(crate) fn count(&self, parts: u32, most: u32, generation: u64) -> u32 {
         // ORDERING: Acquire pairs with the Release in `release`: a thread that counts room which was freed sees the refund
         // before that. Relaxed on success: what is counted publishes nothing.

@@ -45,7 +45,9 @@ const SHORTEST_TOKEN: u64 = 2 * BEAT;
 /// The longest window from whose rate the window can be computed exactly.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 
-/// The classes of plans by the time that their deepest debt takes, each of 16 times the time of the one before.
+/// The number of classes of plans.
+///
+/// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///
 /// Keys without a slot spend in words that several of them share, each class in its own.
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
@@ -170,8 +172,8 @@ impl Plan {
         if self.is_unlimited() {
             return Quota::UNLIMITED;
         }
-        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59. What
-        // is divided is at most 2^57 · 2^63.
+        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59. The
+        // dividend is at most 2^57 · 2^63.
         let scale = self.tempo().scale();
         let brought = ((self.limit as u64 * BEAT) as u128) << self.tempo().fraction_bits();
         let window = ((brought << scale.shift) + scale.mult as u128 / 2) / scale.mult as u128;

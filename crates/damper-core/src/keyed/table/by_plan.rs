@@ -89,7 +89,7 @@ impl Table<ByPlan> {
         (found.is_of_key && !found.word.is_claimed()).then_some((found.slot, found.word))
     }
 
-    /// Returns what a word that was looked at would become, if the tokens are there at a reading made afterwards.
+    /// Returns the outcome for a word that was looked at, if the tokens are there at a later reading.
     ///
     /// Between the look and the swap there has to be an Acquire fence, as `Slot::owner` says.
     #[inline]

@@ -338,7 +338,9 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Gives back what was taken, by what `less` makes of the line, the word, the position of now and that of the take.
+    /// Gives back taken tokens.
+    ///
+    /// `less` gets the line, the word, the position of now and that of the take, and returns the new word.
     pub(super) fn give_back_taken(
         &self,
         key: Fingerprint,
@@ -447,7 +449,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books what `charge` makes of the bucket of a key that has a slot, and returns how many tokens that are.
+    /// Books tokens by `charge` in the bucket of a key that has a slot, and returns how many.
     ///
     /// It returns `None` if the key has no slot.
     fn book_in_slot(
@@ -462,7 +464,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books what `charge` makes of the shared words of a key without a slot, and returns how many tokens that are.
+    /// Books tokens by `charge` in the shared words of a key without a slot, and returns how many.
     ///
     /// It returns 0 if shared words are not used, and `None` if the key has a slot by now or its tier has to be asked
     /// for again. `tier` is called with the key's lock held.

@@ -415,7 +415,7 @@ impl SharedLines {
         }
     }
 
-    /// Books what `charge` makes of a key without a slot, whose lock is held, and returns how many tokens that are.
+    /// Books tokens by `charge` for a key without a slot, whose lock is held, and returns how many.
     pub(super) fn charge<A: PerKey>(
         &self,
         share: Share,

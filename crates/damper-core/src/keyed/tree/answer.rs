@@ -148,9 +148,9 @@ impl TreeDenied {
         self.denied
     }
 
-    /// Returns the shortest wait after which all limits allow the same call, if no other call takes tokens first.
+    /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// It is the longest of all limits that refuse. It returns `None` if no wait helps: the call asks for more than a
+    /// Other calls may take tokens first. It is the longest of all limits that refuse. It returns `None` if no wait helps: the call asks for more than a
     /// burst.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

@@ -52,9 +52,9 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 ///
 /// # Estimates
 ///
-/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. What is given back
-/// comes on top of a bucket's envelope. In any stretch of time that is at most what was unsettled when it began, and no more
-/// than [`unsettled`](QuotaTreeBuilder::unsettled) bursts may be: two, unless set. A reservation beyond
+/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A refund comes
+/// on top of a bucket's envelope. The refunds in any stretch of time are at most the costs that were unsettled when it
+/// began, and these are at most [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two, unless set. A reservation beyond
 /// that is allowed, but gives nothing back. After its [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as
 /// used in full, so one that is forgotten takes up nothing for longer.
 ///
@@ -102,7 +102,7 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
 struct Level {
     name: &'static str,
     table: Table<ByPlan>,
-    /// What is unsettled of keys with the same hash; a power of two.
+    /// The unsettled costs of keys with the same hash; their number is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 

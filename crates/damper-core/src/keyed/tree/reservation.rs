@@ -77,7 +77,9 @@ pub struct TreeReservation<T: TreeRef> {
 impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
     QuotaTree<K, LEVELS, DIMENSIONS, C, S>
 {
-    /// Takes the costs, one for each dimension, from every level of the path, to be settled; or takes nothing.
+    /// Takes the costs, one for each dimension, from every level of the path, or takes nothing.
+    ///
+    /// They are settled when the true costs are known.
     ///
     /// # Errors
     ///

@@ -15,7 +15,7 @@ const BEAT: u128 = 64;
 /// The most beats that a token may come early.
 const EARLY: u128 = 4;
 
-/// What a bucket owes in exact fractions: tokens times the nanoseconds of the window.
+/// The debt of a bucket in exact fractions: tokens times the nanoseconds of the window.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     quota: Quota,
@@ -31,7 +31,7 @@ impl Exact {
         self.quota.window_nanos().into()
     }
 
-    /// What so many beats bring.
+    /// Returns how much so many beats bring.
     fn brought(&self, beats: u128) -> u128 {
         u128::from(self.quota.limit()) * BEAT * beats
     }
@@ -74,7 +74,7 @@ fn plans() -> impl Strategy<Value = Plan> {
     prop_oneof![1 => common, 2 => any].prop_filter_map("in the range of plans", |quota| Plan::new(quota).ok())
 }
 
-/// The beats between two calls, in parts of what a token takes or of a refill, and the tokens of a call.
+/// Draws numbers from which the gaps between calls and their costs are made.
 fn calls() -> impl Strategy<Value = Vec<(u64, u32, u8)>> {
     proptest::collection::vec((any::<u64>(), any::<u32>(), any::<u8>()), 1..300)
 }

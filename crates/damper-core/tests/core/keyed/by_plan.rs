@@ -109,9 +109,9 @@ fn replan_keeps_the_tokens_and_happens_once() {
     assert!(!users.replan(&4, &daily.tagged(same), &fast.tagged(same)));
 }
 
-/// A flood of keys whose plan is one a day fills all slots and all shared words; the others' plans are of ten a second.
+/// A flood of keys with a plan of one a day fills all slots and shared words.
 ///
-/// A class of plans has words of its own, so a debt of a day shuts out no key of another class.
+/// The others have ten a second. /// A class of plans has words of its own, so a debt of a day shuts out no key of another class.
 #[test]
 fn a_full_table_keeps_classes_of_plans_apart() {
     let (users, clock) = limiter(1_000);

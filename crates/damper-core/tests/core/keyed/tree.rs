@@ -107,7 +107,7 @@ impl Model {
             for (dimension, plan) in plans.iter().enumerate() {
                 let bucket = &self.buckets[level][dimension];
                 match costs[dimension].checked_sub(used[dimension]) {
-                    // What a call took nothing of is not settled.
+                    // A limit that the call took nothing from is not settled.
                     _ if costs[dimension] == 0 => {}
                     Some(unused) => _ = bucket.refund_with(&key, plan, unused),
                     None => _ = bucket.charge_with(&key, plan, used[dimension] - costs[dimension]),

@@ -1,4 +1,4 @@
-//! What estimates cost, and what those who misuse them get, simulated.
+//! Simulates how much of a rate is used with estimates, and how much an adversary gains by them.
 //!
 //! `../shared/spec/trees` compared the rules; the tree's is: refund, up to a bound on what is unsettled, within a
 //! time-to-live. Beyond the bound a reservation is allowed, and gives nothing back.
@@ -23,7 +23,7 @@ fn tree(unsettled: f64, time_to_live: u64) -> (Arc<Tree>, Arc<ManualClock>) {
     (Arc::new(tree), clock)
 }
 
-/// Returns the part of the rate that was really used by calls of `lasting` seconds with estimates `times` too high.
+/// Returns the part of the rate that calls of `lasting` seconds used, with estimates `times` too high.
 fn used(unsettled: f64, lasting: std::ops::RangeInclusive<u64>, times: u32) -> f64 {
     let (tree, clock) = tree(unsettled, 120);
     let plan = Plan::new(Quota::per_minute(BURST)).unwrap();
@@ -55,9 +55,9 @@ fn used(unsettled: f64, lasting: std::ops::RangeInclusive<u64>, times: u32) -> f
     total as f64 / (rate * SECONDS as f64 + f64::from(BURST))
 }
 
-/// An adversary reserves all that there is, waits `held` seconds, and settles all of it unused at one instant to use it then.
+/// Simulates an adversary that reserves everything for `held` seconds and settles it unused at once.
 ///
-/// Returns by how many bursts the tokens that it really used in any stretch of time exceeded the burst and the rate.
+/// It then uses all of it. Returns how many bursts that is beyond the one burst that a limit allows at an instant.
 fn excess(unsettled: f64, time_to_live: u64, held: u64) -> f64 {
     let (tree, clock) = tree(unsettled, time_to_live);
     let plan = Plan::new(Quota::per_minute(BURST)).unwrap();
@@ -107,7 +107,7 @@ fn good_estimates_use_the_whole_rate() {
     assert!(shares.iter().all(|&share| share > 0.97), "{shares:?}");
 }
 
-/// Estimates ten times too high, of calls that last up to a minute: the more may be unsettled, the more is used.
+/// Estimates are ten times too high, and calls last up to a minute.
 #[test]
 fn bad_estimates_are_paid_for() {
     let shares = [0.0, 1.0, 2.0, 4.0].map(|unsettled| used(unsettled, 5..=60, 10));
