@@ -111,7 +111,7 @@ fn replan_keeps_the_tokens_and_happens_once() {
 
 /// A flood of keys with a plan of one a day fills all slots and shared words.
 ///
-/// The others have ten a second. /// A class of plans has words of its own, so a debt of a day shuts out no key of another class.
+/// The others have ten a second. A class of plans has words of its own, so a debt of a day shuts out no other key.
 #[test]
 fn a_full_table_keeps_classes_of_plans_apart() {
     let (users, clock) = limiter(1_000);

@@ -1,0 +1,134 @@
+//! Trees of limits: calls that take from several words, plans that change, and what is unsettled.
+//!
+//! In brackets: the weakening of the code under which each model was seen to fail.
+#![cfg(loom)]
+
+use damper_core::keyed::QuotaTreeBuilder;
+use damper_core::{Plan, Quota, QuotaTree};
+use damper_loom_tests::tables::{A, B, C, Identity, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped};
+use loom::sync::Arc;
+use loom::thread;
+use std::hash::BuildHasherDefault;
+use std::num::NonZeroU8;
+
+type Hasher = BuildHasherDefault<Identity>;
+type Tree = QuotaTree<u64, 2, 1, Stopped, Hasher>;
+
+fn plan(burst: u32) -> Plan {
+    Plan::new(Quota::per_hour(burst)).unwrap()
+}
+
+/// Returns a tree of two levels with a key or two each, whose bound is half a burst.
+fn tree() -> Arc<Tree> {
+    let builder = QuotaTreeBuilder::new(["user", "team"], ["calls"], Stopped(7), Hasher::default());
+    Arc::new(builder.capacities([2, 1]).unsettled(0.5).build().unwrap())
+}
+
+fn used(tree: &Tree, user: u64, plan: &Plan) -> [u32; 2] {
+    tree.peek(&[(&user, [plan]), (&C, [plan])]).map(|[usage]| usage.used())
+}
+
+/// Two calls for the last token of both levels: one of them is served.
+///
+/// [A `store` in the place of the swap.]
+// CLAIM: QuotaTree
+#[test]
+fn one_of_two_calls_gets_the_last_tokens() {
+    check_preemptions(2, one_of_two_calls_gets_the_last_tokens_model);
+}
+
+#[test]
+#[should_panic]
+fn one_of_two_calls_gets_the_last_tokens_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, one_of_two_calls_gets_the_last_tokens_model);
+}
+
+fn one_of_two_calls_gets_the_last_tokens_model() {
+    let (tree, plan) = (tree(), plan(2));
+    let call = move |tree: &Tree| tree.check(&[(&A, [&plan]), (&C, [&plan])], [1]).is_ok();
+    assert!(call(&tree));
+    let rival = {
+        let tree = Arc::clone(&tree);
+        thread::spawn(move || call(&tree))
+    };
+    let served = u32::from(call(&tree)) + u32::from(rival.join().unwrap());
+    assert_eq!(served, 1, "the calls must not annihilate each other, nor share a token");
+    assert_eq!(used(&tree, A, &plan), [2, 2]);
+}
+
+/// Two users, one token of their team: the user who loses gets the own token back.
+///
+/// [No roll-back.]
+// CLAIM: QuotaTree
+#[test]
+fn a_call_that_loses_gives_back_what_it_took() {
+    check_preemptions(2, || {
+        let (tree, plan) = (tree(), plan(3));
+        let call = move |tree: &Tree, user: u64| tree.check(&[(&user, [&plan]), (&C, [&plan])], [1]).is_ok();
+        assert!(call(&tree, A) && call(&tree, B));
+        let rival = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || call(&tree, B))
+        };
+        let served = [call(&tree, A), rival.join().unwrap()];
+        assert!(served[0] ^ served[1], "one token, one winner");
+        let after = [A, B].map(|user| used(&tree, user, &plan)[0]);
+        assert_eq!(after, served.map(|served| 1 + u32::from(served)), "the loser has lost nothing");
+    });
+}
+
+/// Two threads convert the debt of a key: it is converted once.
+///
+/// [`replanned` without a look at the tag.]
+// CLAIM: KeyedLimiter::replan
+#[test]
+fn a_debt_is_converted_once() {
+    check_preemptions(2, || {
+        let (old, new) = (plan(4).tagged(NonZeroU8::MIN), plan(40).tagged(NonZeroU8::MAX));
+        let tree = tree();
+        tree.check(&[(&A, [&old]), (&C, [&Plan::UNLIMITED])], [4]).unwrap();
+        let convert = move |tree: &Tree| tree.replan(0, &A, [&old], [&new])[0];
+        let rival = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || convert(&tree))
+        };
+        assert!(convert(&tree) ^ rival.join().unwrap(), "once");
+        assert_eq!(tree.peek(&[(&A, [&new]), (&C, [&Plan::UNLIMITED])])[0][0].used(), 4);
+    });
+}
+
+/// Two reservations take up all that may be unsettled: a third one gives nothing back.
+///
+/// [A `store` in the place of the swap that counts.]
+// CLAIM: TreeReservation::settle
+#[test]
+fn unsettled_reservations_stay_within_the_bound() {
+    check_preemptions(2, unsettled_reservations_stay_within_the_bound_model);
+}
+
+#[test]
+#[should_panic]
+fn unsettled_reservations_stay_within_the_bound_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, unsettled_reservations_stay_within_the_bound_model);
+}
+
+fn unsettled_reservations_stay_within_the_bound_model() {
+    let (tree, plan) = (tree(), plan(8));
+    // The slot is there before the threads race.
+    tree.check(&[(&A, [&plan]), (&C, [&Plan::UNLIMITED])], [1]).unwrap();
+    let reserve =
+        move |tree: &Tree| std::mem::forget(tree.reserve(&[(&A, [&plan]), (&C, [&Plan::UNLIMITED])], [2]).unwrap());
+    let rival = {
+        let tree = Arc::clone(&tree);
+        thread::spawn(move || reserve(&tree))
+    };
+    reserve(&tree);
+    rival.join().unwrap();
+    tree.reserve(&[(&A, [&plan]), (&C, [&Plan::UNLIMITED])], [2]).unwrap().settle([0]);
+    assert_eq!(
+        tree.peek(&[(&A, [&plan]), (&C, [&Plan::UNLIMITED])])[0][0].used(),
+        7,
+        "half a burst is unsettled for ever"
+    );
+}
