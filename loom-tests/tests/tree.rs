@@ -81,7 +81,7 @@ fn a_call_that_loses_gives_back_what_it_took() {
 /// Two threads convert the debt of a key: it is converted once.
 ///
 /// [`replanned` without a look at the tag.]
-// CLAIM: KeyedLimiter::replan
+// CLAIM: Plan
 #[test]
 fn a_debt_is_converted_once() {
     check_preemptions(2, || {
@@ -101,7 +101,7 @@ fn a_debt_is_converted_once() {
 /// Two reservations take up all that may be unsettled: a third one gives nothing back.
 ///
 /// [A `store` in the place of the swap that counts.]
-// CLAIM: TreeReservation::settle
+// CLAIM: QuotaTree
 #[test]
 fn unsettled_reservations_stay_within_the_bound() {
     check_preemptions(2, unsettled_reservations_stay_within_the_bound_model);

@@ -10,6 +10,7 @@
 //! | [`throttles`] | when to hold back calls that a service would reject |
 //! | [`retries`] | how many retries, when, within which budget; their order with breakers, limits and deadlines |
 //! | [`keys`] | one limit per key: the capacity, and the choice of a key |
+//! | [`trees`] | any quota for any key; users, teams and organisations in one decision; estimates |
 //! | [`coming_from`] | the names and programs of other libraries beside damper's |
 //! | [`full_table`] | a full table of a keyed limiter |
 //! | [`minorities`] | the most that a few callers can do to all others, and the settings that help |
@@ -31,6 +32,8 @@
 //! |---|---|---|
 //! | limit a flow of calls | [`RateLimiter`](crate::RateLimiter); with another algorithm [`RateLimiter::with_algorithm`](crate::RateLimiter::with_algorithm), such as `with_algorithm(SlidingLog::new(quota)?, clock)` | [`rates`], [`algorithms`] |
 //! | limit each client, user or tenant | [`KeyedLimiter`](crate::KeyedLimiter); before a server [`http::RateLimitLayer`](crate::http::RateLimitLayer) | [`keys`], [`http`] |
+//! | give each key a quota of its own, known to the caller | [`KeyedLimiter::by_plan`](crate::KeyedLimiter::by_plan) with a [`Plan`](crate::Plan) for each call | [`trees`] |
+//! | limit users, teams and organisations, requests and tokens, all or nothing | [`QuotaTree`](crate::QuotaTree) | [`trees`] |
 //! | hold two limits at once: ten a second and a thousand an hour | [`LimitSet`](crate::LimitSet) | [`rates`] |
 //! | count requests *and* tokens *and* calls in flight in one decision, reserved by an estimate and settled by the bill | [`LimitSet::reserve`](crate::LimitSet::reserve), [`with_bulkhead`](crate::LimitSet::with_bulkhead); to wait for them in order [`queue`](crate::LimitSet::queue) and [`acquire`](crate::LimitSet::acquire) | [`rates`], [`waiting`] |
 //! | wait instead of being refused | [`limiter.acquire(n).wait()`](crate::RateLimiter::acquire); in async code `limiter.acquire(n).await` (feature `tokio`); for a key's tokens [`limits.acquire(&key, n)`](crate::KeyedLimiter::acquire) | [`waiting`] |
@@ -95,5 +98,6 @@ pub mod retries;
 pub mod testing;
 pub mod throttles;
 #[cfg(feature = "alloc")]
+pub mod trees;
 pub mod trying;
 pub mod waiting;

@@ -53,6 +53,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     table! {
         // quota
         Quota: key displayed,
+        Plan: key,
         Alignment: key defaulted,
         SetQuotaError: key error,
         SetConfigError: key error,
@@ -87,6 +88,12 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyQueue<'static, str, Monotonic, Seed>: shared cloned,
         Acquire<KeyQueue<'static, str, Monotonic, Seed>>: shared cloned,
         KeyedSlots<64, 64>: shared,
+        ByPlan: shared cloned,
+        QuotaTree<str, 3, 2>: shared,
+        QuotaTreeBuilder<str, 3, 2>: shared,
+        TreeReservation<&'static QuotaTree<str, 3, 2>>: shared,
+        TreeAllowed: value,
+        TreeDenied: key error,
         ClientAddress: key displayed,
         WhenFull: key defaulted,
         TierError: key error,

@@ -129,7 +129,7 @@ proptest! {
         }
     }
 
-    // CLAIM: A bucket by plan is never late, and at most four beats of 64 ns early, whatever the plan and the history.
+    // CLAIM: Plan
     #[test]
     fn a_plan_is_never_late_and_hardly_early(plan in plans(), start in sized(59), calls in calls()) {
         let mut exact = Exact::new(&plan);
@@ -166,7 +166,7 @@ proptest! {
         }
     }
 
-    // CLAIM: When plans mix on a key, the time that its tokens take is at most the span and the longest refill.
+    // CLAIM: Plan
     #[test]
     fn mixed_plans_obey_the_law_of_time(
         plans in proptest::collection::vec(plans(), 2..4),
@@ -192,7 +192,7 @@ proptest! {
         }
     }
 
-    // CLAIM: `replan` keeps the debt in tokens, and happens once.
+    // CLAIM: Plan
     #[test]
     fn replan_keeps_tokens_and_happens_once(old in plans(), new in plans(), start in sized(59), n in any::<u32>(), gap in any::<u64>()) {
         let (old, new) = (old.tagged(NonZeroU8::MIN), new.tagged(NonZeroU8::MAX));

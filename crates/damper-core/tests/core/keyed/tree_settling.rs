@@ -89,7 +89,7 @@ fn excess(unsettled: f64, time_to_live: u64, held: u64) -> f64 {
     worst
 }
 
-// CLAIM: What reservations give back in a stretch of time is at most the bound on what is unsettled.
+// CLAIM: QuotaTree
 #[test]
 fn an_adversary_gains_no_more_than_the_bound() {
     for (unsettled, held) in [(0.0, 60), (1.0, 60), (2.0, 60), (2.0, 110), (4.0, 110)] {
@@ -100,7 +100,7 @@ fn an_adversary_gains_no_more_than_the_bound() {
     assert!(excess(4.0, 1, 60) <= 0.05, "{}", excess(4.0, 1, 60));
 }
 
-// CLAIM: With estimates twice too high and short calls, the whole rate is used.
+/// Estimates are twice too high, and calls are short: the whole rate is used.
 #[test]
 fn good_estimates_use_the_whole_rate() {
     let shares: Vec<_> = [1.0, 2.0, 4.0].map(|unsettled| used(unsettled, 1..=5, 2)).into();
