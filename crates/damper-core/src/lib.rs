@@ -138,17 +138,19 @@ pub use gate::is_refusal;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 #[cfg(feature = "alloc")]
 pub use keyed::{QuotaTree, TreeDenied, TreeReservation};
-#[cfg(feature = "alloc")]
-pub use limit::SlidingLog;
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Acquire, Alignment, Allowed, ByPlan, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease,
-    LeaseReservation, LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter,
-    Reservation, SetReservation, SlidingCounter, TokenBucket, Usage,
+    Acquire, Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
+    LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter, Reservation,
+    SetReservation, SlidingCounter, TokenBucket, Usage,
 };
+#[cfg(feature = "alloc")]
+pub use limit::{ByPlan, SlidingLog};
 pub use out_of_range::OutOfRange;
-pub use quota::{ParseQuotaError, Plan, Quota, SetQuotaError};
+#[cfg(feature = "alloc")]
+pub use quota::Plan;
+pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -17,6 +17,7 @@
 
 #[cfg(feature = "alloc")]
 mod builder;
+#[cfg(feature = "alloc")]
 mod by_plan;
 mod census;
 mod check_many;

@@ -24,6 +24,7 @@
 
 mod algorithm;
 mod answer;
+#[cfg(feature = "alloc")]
 mod by_plan;
 pub(crate) mod expiring_lease;
 mod fixed_window;
@@ -51,6 +52,7 @@ mod windows;
 pub use algorithm::Algorithm;
 pub(crate) use algorithm::sealed::Sealed;
 pub use answer::{Allowed, Denied};
+#[cfg(feature = "alloc")]
 pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};

@@ -14,16 +14,19 @@
 mod alignment;
 mod error;
 mod live;
+#[cfg(feature = "alloc")]
 mod plan;
 mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
+#[cfg(feature = "alloc")]
 pub use plan::Plan;
 pub use text::ParseQuotaError;
 
 pub(crate) use live::{LiveQuota, QuotaChange};
+#[cfg(feature = "alloc")]
 pub(crate) use plan::{CLASSES, LONGEST_DEBT, PlanClock, TIME_BITS};
 pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
 

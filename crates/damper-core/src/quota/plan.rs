@@ -20,7 +20,6 @@
 use super::timeline::{Line, LineStart, Tempo, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
 use crate::out_of_range::{OutOfRange, check};
-#[cfg(feature = "alloc")]
 use crate::time::Clock;
 use crate::time::{Frequency, Scale};
 use core::fmt;
@@ -283,7 +282,6 @@ impl PlanClock {
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
 }
 
-#[cfg(feature = "alloc")]
 impl PlanClock {
     /// Creates the line of a clock.
     pub(crate) fn of(clock: &impl Clock) -> Self {

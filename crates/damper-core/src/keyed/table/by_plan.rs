@@ -3,13 +3,11 @@
 //! A call on several words looks at all of them first: [`Table::seen`] loads a key's word, and [`Table::judge`] decides at a
 //! reading of the clock that is made after all loads. A word that fits is then swapped from what was loaded.
 
-#[cfg(feature = "alloc")]
 use super::WhenFull;
 use super::demand::PlannedCheck;
 use super::slots::{Slot, SlotWord};
 use super::{Fingerprint, Origin, Receipt, Table, TakeResult};
 use crate::limit::{ByPlan, Denied};
-#[cfg(feature = "alloc")]
 use crate::quota::CLASSES;
 use crate::quota::{Plan, PlanClock};
 use crate::time::Clock;
@@ -27,7 +25,6 @@ pub(in crate::keyed) struct Fit {
 
 impl Table<ByPlan> {
     /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
-    #[cfg(feature = "alloc")]
     pub(in crate::keyed) fn by_plan(
         capacity: usize,
         shared_words: usize,

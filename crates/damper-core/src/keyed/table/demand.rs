@@ -3,8 +3,12 @@
 use super::Receipt;
 use super::shared::SharedOrigin;
 use super::slots::{Slot, SlotWord};
-use crate::limit::{Allowed, ByPlan, Denied, PerKey, TokenBucket, TokenLine, UnderQuota};
-use crate::quota::{Line, Plan, PlanClock};
+#[cfg(feature = "alloc")]
+use crate::limit::ByPlan;
+use crate::limit::{Allowed, Denied, PerKey, TokenBucket, TokenLine, UnderQuota};
+use crate::quota::Line;
+#[cfg(feature = "alloc")]
+use crate::quota::{Plan, PlanClock};
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
@@ -113,12 +117,14 @@ impl<A: UnderQuota> Demand<A> for Check {
 }
 
 /// The demand to take `n` tokens that are there, under a plan that comes with the call.
+#[cfg(feature = "alloc")]
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct PlannedCheck<'p> {
     pub(in crate::keyed) plan: &'p Plan,
     pub(in crate::keyed) n: u32,
 }
 
+#[cfg(feature = "alloc")]
 impl Demand<ByPlan> for PlannedCheck<'_> {
     type Allowed = Allowed;
     type Answer<'a> = (Allowed, Receipt);

@@ -33,6 +33,7 @@
 // | `locks` | the locks of first sights and shared words, with their counters |
 // | `keyed_slots` | the memory of a table that allocates none |
 
+#[cfg(feature = "alloc")]
 mod by_plan;
 mod demand;
 mod fingerprint;

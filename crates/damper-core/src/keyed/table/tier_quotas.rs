@@ -121,6 +121,7 @@ impl Tiers {
     }
 
     /// Makes a debt of this depth stay valid on the lines of all tiers.
+    #[cfg(feature = "alloc")]
     pub(super) fn expect_debt_of(&self, debt: u64) {
         for tier in (0..self.len()).filter_map(|tier| self.get(tier)).filter(|tier| !tier.expects_debt_of(debt)) {
             tier.expect_debt_of(debt);

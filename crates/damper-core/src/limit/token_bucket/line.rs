@@ -117,6 +117,7 @@ impl TokenLine {
     }
 
     /// Returns the position of an earlier tick.
+    #[cfg(feature = "alloc")]
     pub(crate) const fn position_at(&self, tick: u64) -> u64 {
         self.timeline.position(tick)
     }
