@@ -5,8 +5,8 @@
 //! lines, which a core has alone, or shares with others, or has to fetch. A line moves to one core at a time.
 //!
 //! Looks find a refusal while the organisation is drained: its tokens are the bottleneck. If its cache line is the bottleneck
-//! instead, most calls are allowed, and large ones lose the last swap to small ones. Then looks gain nothing: with twenty times
-//! the rate, 32 hammering cores get some 0.4 % of spurious refusals in either order.
+//! instead, most calls are allowed, and large ones lose the last swap to small ones. Then looks gain nothing: with ten times
+//! the rate, 32 hammering cores get 0.35 % of spurious refusals in either order.
 
 use crate::random::Random;
 
