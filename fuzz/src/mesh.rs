@@ -3,7 +3,7 @@
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
 use damper::ManualClock;
-use damper::mesh::{DeadlineError, Fragment, ReadError, Receipt, Request, Response, SpecifiedDeadline};
+use damper::mesh::{DeadlineError, Fragment, ReadError, Receipt, Request, Response, Scope, SpecifiedDeadline};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
@@ -161,9 +161,10 @@ fn read(bytes: &[u8]) {
             let errors: [Option<ReadError>; 3] =
                 [response.deadline().err(), response.rate_limited().err(), response.capabilities().err()];
             errors.iter().flatten().for_each(short);
-            let usages = &response.meta.rate_limits;
-            let usages = [&response.meta.rate_limit, &usages.global, &usages.service, &usages.function, &usages.user];
-            for usage in usages.into_iter().flatten() {
+            let scopes = [Scope::Global, Scope::Service, Scope::Function, Scope::User];
+            let scoped = scopes.into_iter().map(|scope| response.meta.usage(scope));
+            let usages = core::iter::once(response.meta.rate_limit.as_ref()).chain(scoped);
+            for usage in usages.flatten() {
                 let pace = usage.pace(10);
                 assert!(pace.is_none_or(|pace| pace <= usage.resets_in.duration()), "{usage:?}");
                 assert!(

@@ -208,7 +208,11 @@ impl SlidingLog {
                     is_unstamped = true;
                     continue;
                 }
-                Stamp::Newer => return None,
+                Stamp::Newer => {
+                    // The fence in `is_current`, so that the next look sees the head that has moved on.
+                    _ = self.quota.is_current(epoch);
+                    return None;
+                }
             };
             if newest.is_none_or(|newest| age(stamp, newest) > 0) {
                 newest = Some(stamp);
