@@ -17,7 +17,7 @@ pub(crate) const ROWS: &[Row] = rows![
     planned_keyed_allowed,
     planned_keyed_denied,
     tree_of_three_allowed,
-    tree_of_six_reserved_and_settled,
+    tree_of_six_settled,
     sip_hash_number - no_hash,
     sip_hash_address - no_hash,
     fast_hash_number - no_hash,
@@ -78,7 +78,7 @@ fn tree_of_three_allowed() -> Call {
 }
 
 /// The same in two dimensions, with an estimate that is twice what is used.
-fn tree_of_six_reserved_and_settled() -> Call {
+fn tree_of_six_settled() -> Call {
     let builder =
         QuotaTreeBuilder::<u64, 3, 2, _, _>::new(["user", "team", "all"], ["requests", "tokens"], still!(), SEED);
     let tree = builder.capacities([1_024; 3]).build().expect("capacities in range");
