@@ -38,7 +38,7 @@ impl Holding {
     }
 
     fn change(word: &AtomicU64, change: impl Fn(u64) -> Option<u64>) -> Option<u64> {
-        // As a read-modify-write, of which loom visits every interleaving.
+        // The load is a read-modify-write, because loom visits every interleaving of those.
         let mut old = word.fetch_or(0, Ordering::AcqRel);
         loop {
             match word.compare_exchange(old, change(old)?, Ordering::AcqRel, Ordering::Acquire) {

@@ -20,7 +20,7 @@ impl<C: Clock> Stale<C> {
     pub fn check(&self) -> bool {
         let now = (self.clock.now() / 1_000_000) as u32;
         loop {
-            // As a read-modify-write, of which loom visits every interleaving.
+            // The load is a read-modify-write, because loom visits every interleaving of those.
             let word = self.word.fetch_or(0, Ordering::Relaxed);
             // Another thread may have stored a later time. Then this is an idle time of 49.7 days.
             let elapsed = now.wrapping_sub(word as u32);

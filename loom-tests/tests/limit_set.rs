@@ -99,7 +99,7 @@ fn look_leaves_no_word_ahead_of_a_slower_line() {
     });
 }
 
-/// The same of a key's limit, and of one for all.
+/// The same holds for a key's limit and one for all.
 ///
 /// [A slot that is judged without comparing the epoch.]
 #[test]

@@ -60,3 +60,8 @@
 //!
 //! After its [time-to-live](crate::keyed::QuotaTreeBuilder::time_to_live) a reservation counts as used in full and gives
 //! nothing back. One that is forgotten takes up the bound for two times-to-live at most.
+//!
+//! **A few callers can take up the bound of others.** It is that of a bucket, so all users of an organisation share the organisation's.
+//! A user who reserves much and settles late takes it up, within what the user's own plan allows. The reservations of
+//! the others are then still allowed, but what they did not use counts as used at that level. Buckets whose hashes
+//! meet share a bound in the same way; there are two words for each bucket of the capacity.

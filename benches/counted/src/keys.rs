@@ -56,7 +56,7 @@ fn plan(quota: Quota) -> Plan {
     Plan::new(quota).expect("a quota in range")
 }
 
-/// The same as `keyed_allowed`, with the quota in the call.
+/// Does what `keyed_allowed` does, with the quota in the call.
 fn planned_keyed_allowed() -> Call {
     let limiter = KeyedLimiterBuilder::<u64, _, _, _>::by_plan(still!(), SEED).capacity(1_024).build();
     let (limiter, plan) = (limiter.expect("a capacity in range"), plan(Quota::per_second(1_000_000)));
@@ -77,7 +77,7 @@ fn tree_of_three_allowed() -> Call {
     Box::new(move || tree.check(&[(&7, [&plan]), (&8, [&plan]), (&9, [&plan])], [1]).is_ok())
 }
 
-/// The same in two dimensions, with an estimate that is twice what is used.
+/// Takes from two dimensions of that tree, by an estimate that is twice what is used.
 fn tree_of_six_settled() -> Call {
     let builder =
         QuotaTreeBuilder::<u64, 3, 2, _, _>::new(["user", "team", "all"], ["requests", "tokens"], still!(), SEED);

@@ -17,7 +17,7 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: decision,
         peer: Some(Peer { name: "backon", side: backon::decision, bar: None }),
     },
-    // As retry-policies makes it, which reqwest-retry asks: its policy returns an instant, from which the middleware computes the wait.
+    // The decision is that of retry-policies, which reqwest-retry asks. Its policy returns an instant, from which the middleware computes the wait.
     Contest {
         name: "retry_decision_policies",
         damper: decision,

@@ -74,7 +74,7 @@ pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 #[cfg(feature = "alloc")]
-pub(crate) use unsettled::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
+pub(crate) use unsettled::{Counted, MOST_BURSTS, PARTS_PER_BURST, Unsettled};
 pub use usage::Usage;
 pub(crate) use waiting::Place;
 pub use waiting::{Acquire, AcquireFuture, Queue};

@@ -19,8 +19,8 @@
 //! | BEFORE | 22 | the same of the generation before |
 //! | GENERATION | 20 | its number; wraps, after 4 years at two minutes each |
 //!
-//! A word that no thread looked at for more than half of that counts what was unsettled then, and so gives back less for a
-//! while, never more.
+//! A thread that was stopped may find a word of a later generation, and counts in that one. Generations circle, so a word
+//! with old counts may look like one of those, for one sixteenth of the circle. It gives back less then, never more.
 
 use crate::sync::{AtomicU64, Field, Ordering};
 
@@ -29,6 +29,9 @@ const CURRENT: Field = Field::lowest(22);
 const BEFORE: Field = CURRENT.then(22);
 const GENERATION: Field = BEFORE.then(20);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
+
+/// The most generations by which a thread that was stopped may be late, as a negative number.
+const LATEST: i64 = -(1 << 16);
 
 /// The unit in which reservations are counted: 2^-14 bursts.
 pub(crate) const PARTS_PER_BURST: u32 = 1 << 14;
@@ -42,6 +45,14 @@ pub(crate) struct Unsettled {
     word: AtomicU64,
 }
 
+/// The part of a reservation that may be given back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) parts: u32,
+    /// The generation in which it is counted, modulo 2^20.
+    generation: u32,
+}
+
 impl Unsettled {
     pub(crate) fn new() -> Self {
         Self { word: AtomicU64::new(0) }
@@ -50,29 +61,32 @@ impl Unsettled {
     /// Returns the word as it is in this generation, or in its own if a faster thread has moved it further.
     fn in_generation(word: u64, generation: u64) -> u64 {
         let before = match GENERATION.ahead(generation, GENERATION.get(word)) {
-            ..=0 => return word,
+            // Without counts it may be of any generation, such as one of years ago.
+            _ if CURRENT.get(word) == 0 && BEFORE.get(word) == 0 => 0,
+            LATEST..=0 => return word,
             1 => CURRENT.get(word),
             _ => 0,
         };
         GENERATION.put(generation) | BEFORE.put(before)
     }
 
-    /// Counts up to `parts` of a reservation, and returns how many it counted.
+    /// Counts up to `parts` of a reservation; returns how many it counted, and in which generation.
     ///
     /// No more than `most` are unsettled then.
-    pub(crate) fn count(&self, parts: u32, most: u32, generation: u64) -> u32 {
-        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts room which was freed sees the refund
-        // before that. Relaxed on success: what is counted publishes nothing.
+    pub(crate) fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts freed room sees the refund before that.
+        // Nothing is published by a count.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);
             // Two fields of 22 bits.
             let unsettled = (CURRENT.get(now) + BEFORE.get(now)) as u32;
-            let counted = parts.min(most.saturating_sub(unsettled));
-            if counted == 0 {
-                return 0;
+            let parts = parts.min(most.saturating_sub(unsettled));
+            let counted = Counted { parts, generation: GENERATION.get(now) as u32 };
+            if parts == 0 {
+                return counted;
             }
-            let new = now + CURRENT.put(counted.into());
+            let new = now + CURRENT.put(parts.into());
             match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Acquire) {
                 Ok(_) => return counted,
                 Err(newer) => word = newer,
@@ -80,16 +94,17 @@ impl Unsettled {
         }
     }
 
-    /// Frees what a reservation counted in the generation `since`, after it has given back.
-    pub(crate) fn release(&self, counted: u32, since: u64) {
-        if counted == 0 {
+    /// Frees what a reservation counted, after it has given back.
+    pub(crate) fn release(&self, Counted { parts, generation }: Counted) {
+        if parts == 0 {
             return;
         }
+        let parts = u64::from(parts);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            let new = match GENERATION.ahead(GENERATION.get(word), since) {
-                0 => word - CURRENT.put(u64::from(counted).min(CURRENT.get(word))),
-                1 => word - BEFORE.put(u64::from(counted).min(BEFORE.get(word))),
+            let new = match GENERATION.ahead(GENERATION.get(word), generation.into()) {
+                0 => word - CURRENT.put(parts.min(CURRENT.get(word))),
+                1 => word - BEFORE.put(parts.min(BEFORE.get(word))),
                 // It is not counted any more.
                 _ => return,
             };
@@ -99,5 +114,46 @@ impl Unsettled {
                 Err(newer) => word = newer,
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    const MOST: u32 = 2 * PARTS_PER_BURST;
+
+    #[test]
+    fn counts_are_freed_in_whatever_generation_the_word_begins() {
+        for generation in [0, 1, (1 << 19) - 1, 1 << 19, (1 << 20) - 1, 1 << 20, u64::MAX] {
+            let unsettled = Unsettled::new();
+            for _ in 0..10 {
+                let counted = unsettled.count(MOST, MOST, generation);
+                assert_eq!(counted.parts, MOST, "generation {generation}");
+                assert_eq!(unsettled.count(1, MOST, generation).parts, 0);
+                unsettled.release(counted);
+            }
+        }
+    }
+
+    #[test]
+    fn forgotten_counts_end_after_the_next_generation() {
+        for first in [5, (1 << 19) - 2, (1 << 20) - 2] {
+            let unsettled = Unsettled::new();
+            unsettled.count(MOST, MOST, first);
+            assert_eq!(unsettled.count(1, MOST, first + 1).parts, 0);
+            assert_eq!(unsettled.count(1, MOST, first + 2).parts, 1);
+        }
+    }
+
+    #[test]
+    fn a_late_thread_counts_in_the_generation_of_the_word() {
+        let unsettled = Unsettled::new();
+        let others = unsettled.count(MOST - 1, MOST, 9);
+        let late = unsettled.count(2, MOST, 7);
+        assert_eq!(late.parts, 1, "it forgets no count of another");
+        unsettled.release(late);
+        unsettled.release(others);
+        assert_eq!(unsettled.count(MOST, MOST, 9).parts, MOST);
     }
 }

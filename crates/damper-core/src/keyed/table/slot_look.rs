@@ -4,7 +4,7 @@
 //! the epoch again. A call may do the first step for several limits before it reads the clock.
 
 use super::slots::{Slot, SlotWord};
-use super::{Fingerprint, Receipt, Source, Table};
+use super::{Fingerprint, Origin, Receipt, Table};
 use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::quota::Line;
 use crate::time::Clock;
@@ -76,9 +76,9 @@ impl<A: KeyedAlgorithm> Table<A> {
         }
         match taken {
             Ok((after, allowed)) => {
-                let source = Source::Slot(slot.ownership(word));
-                let receipt = Receipt { at: A::receipt(after, at), tier: word.tier() as u8, source };
-                Some(Ok(SlotTake { slot, word, after: word.at_level(after), receipt, allowed }))
+                let (level, after) = (after, word.at_level(after));
+                let receipt = Receipt::new(A::receipt(level, at), word.tier(), Origin::Slot(slot, after));
+                Some(Ok(SlotTake { slot, word, after, receipt, allowed }))
             }
             // Only then the refusal is by this key's bucket.
             Err(denied) => slot.still_has(word).then_some(Err(denied)),

@@ -150,8 +150,8 @@ impl TreeDenied {
 
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// Other calls may take tokens first. It is the longest of all limits that refuse. It returns `None` if no wait helps: the call asks for more than a
-    /// burst.
+    /// It is the longest of all limits that refuse. Other calls may take tokens first. It returns `None` if no wait helps,
+    /// because the call asks for more than a burst.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()

@@ -202,9 +202,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the bucket of a key in one dimension.
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
-        // The first dimension has the hash itself. A rotation keeps the hashes of two keys apart in every dimension.
-        let shift = (dimension * 7 % 64) as u32;
-        Fingerprint::of(hash.rotate_left(shift).wrapping_add(MIXER.wrapping_mul(dimension as u64)))
+        // Different keys stay different in every dimension.
+        Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
     }
 
     /// Takes the costs from all words of a path, or from none.

@@ -2,7 +2,7 @@
 
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
-use crate::limit::PARTS_PER_BURST;
+use crate::limit::{Counted, PARTS_PER_BURST};
 use crate::quota::Plan;
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -28,8 +28,8 @@ mod sealed {
         /// The words that costs were taken from.
         type Taken;
 
-        /// Stops counting what was taken at this tick as unsettled.
-        fn release(&self, taken: &Self::Taken, since: u64);
+        /// Stops counting what was taken as unsettled.
+        fn release(&self, taken: &Self::Taken);
     }
 }
 
@@ -40,18 +40,17 @@ pub struct TakenWord {
     plan: Plan,
     /// It is used once, when the reservation is settled.
     receipt: Option<Receipt>,
-    /// The parts of a burst that may be given back.
-    counted: u32,
+    counted: Counted,
 }
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     type Costs = [u32; DIMENSIONS];
     type Taken = PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>;
 
-    fn release(&self, taken: &Self::Taken, since: u64) {
+    fn release(&self, taken: &Self::Taken) {
         for (level, taken) in self.levels.iter().zip(taken) {
             for word in taken.iter().flatten() {
-                level.unsettled(word.bucket).release(word.counted, since / self.time_to_live);
+                level.unsettled(word.bucket).release(word.counted);
             }
         }
     }
@@ -145,7 +144,7 @@ where
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
-                        let unused = unused.min(tokens(*counted, plan));
+                        let unused = unused.min(tokens(counted.parts, plan));
                         if unused > 0
                             && is_alive
                             && let Some(receipt) = receipt.take()
@@ -189,7 +188,7 @@ fn tokens(parts: u32, plan: &Plan) -> u32 {
 
 impl<T: TreeRef> Drop for TreeReservation<T> {
     fn drop(&mut self) {
-        self.tree.release(&self.taken, self.since);
+        self.tree.release(&self.taken);
     }
 }
 
