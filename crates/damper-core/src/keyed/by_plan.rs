@@ -3,6 +3,7 @@
 use super::KeyedLimiter;
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
+use super::table::PlannedCheck;
 use crate::limit::{Allowed, ByPlan, Denied, Usage};
 use crate::quota::Plan;
 use crate::time::Clock;
@@ -62,7 +63,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
     #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub fn check_with(&self, key: &K, plan: &Plan, n: u32) -> Result<Allowed, Denied> {
-        self.table.take_planned(self.fingerprint(key), plan, n, &self.clock).map(|(allowed, _)| allowed)
+        let demand = PlannedCheck { plan, n, keep: 0 };
+        self.table.take_planned(self.fingerprint(key), demand, &self.clock).map(|(fit, _)| fit.allowed(plan))
     }
 
     /// Returns how much of this key's limit is used under `plan`, and takes nothing.

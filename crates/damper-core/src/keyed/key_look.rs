@@ -4,8 +4,8 @@
 //! So a refusal that the looks find takes nothing that would have to be given back.
 
 use super::KeyedLimiter;
-use super::table::{Fingerprint, SlotLook, SlotTake, TakeResult};
-use crate::limit::{Denied, KeyedAlgorithm};
+use super::table::{Check, Fingerprint, SlotLook, SlotTake, TakeResult};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
@@ -24,7 +24,7 @@ pub struct KeyLook<'a> {
 pub struct KeyTake<'a> {
     pub(super) fingerprint: Fingerprint,
     /// `None` if the decision has to be made anew.
-    slot: Option<SlotTake<'a>>,
+    slot: Option<SlotTake<'a, Allowed>>,
 }
 
 impl KeyTake<'_> {
@@ -40,7 +40,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline(always)]
     pub(crate) fn look(&self, key: &K) -> KeyLook<'_> {
         let fingerprint = self.fingerprint(key);
-        KeyLook { fingerprint, slot: self.table.look_at_slot(fingerprint) }
+        KeyLook { fingerprint, slot: self.table.look_at_slot::<Check>(fingerprint) }
     }
 
     /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
@@ -50,7 +50,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[inline(always)]
     pub(crate) fn judge<'a>(&self, key: &K, n: u32, look: KeyLook<'a>, now: u64) -> Result<KeyTake<'a>, Denied> {
         let fingerprint = look.fingerprint;
-        let slot = match look.slot.and_then(|look| self.table.judge(look, n, now, &self.clock)) {
+        let slot = match look.slot.and_then(|look| self.table.judge(look, Check { n }, now, &self.clock)) {
             Some(taken) => Some(taken?),
             None => match self.refusal_of(fingerprint, key, n) {
                 Some(denied) => return Err(denied),
@@ -64,7 +64,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(crate) fn take_judged(&self, key: &K, n: u32, take: KeyTake<'_>) -> TakeResult {
-        match take.slot.and_then(SlotTake::swap) {
+        match take.slot.and_then(SlotTake::swap::<A, Check>) {
             Some(taken) => Ok(taken),
             None => self.take_slow(take.fingerprint, key, n, self.table.look_for(take.fingerprint).slot_and_word()),
         }

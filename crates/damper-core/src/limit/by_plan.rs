@@ -63,6 +63,20 @@ impl Bucket {
         Self { line, here, word }
     }
 
+    /// Returns the word after taking `n` tokens and how many are left, if these are `keep` or more.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
+        let after = self.line.take(self.word, self.here, n).ok()?;
+        let left = self.line.remaining(after, self.here);
+        // A call that takes nothing leaves everything.
+        (left >= keep || n == 0).then_some((after, left))
+    }
+
+    fn denied(&self, n: u32, keep: u32) -> Denied {
+        Denied::of(&self.line, self.word, self.here, n.saturating_add(keep))
+    }
+
     /// Returns the level of this bucket with another word.
     #[inline]
     fn level(&self, tag: u64, word: u64, at: u64) -> u64 {
@@ -86,45 +100,36 @@ const fn tag_after(level: u64, at: u64, plan: &Plan) -> u64 {
 }
 
 impl ByPlan {
-    /// Takes from a level on the fast path; `None` if the bucket is below empty.
+    /// Takes as [`take`](Self::take) does, on the fast path.
+    ///
+    /// `None` if the bucket is below empty, or the plan has no limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    pub(crate) fn take_straight(plan: &Plan, level: u64, at: u64, n: u32) -> Option<Result<(u64, Allowed), Denied>> {
+    pub(crate) fn take_straight(
+        plan: &Plan,
+        level: u64,
+        at: u64,
+        n: u32,
+        keep: u32,
+    ) -> Option<Result<(u64, u32), Denied>> {
         let bucket = Bucket::read(plan, level, at);
-        match bucket.line.take(bucket.word, bucket.here, n) {
-            Ok(_) if plan.is_unlimited() => None,
-            Ok(after) => {
-                let level = bucket.level(tag_after(level, at, plan), after, at);
-                Some(Ok((level, Allowed::new(&bucket.line, after, bucket.here))))
-            }
+        match bucket.take(n, keep) {
+            Some(_) if plan.is_unlimited() => None,
+            Some((after, left)) => Some(Ok((bucket.level(tag_after(level, at, plan), after, at), left))),
             // It may be a bucket whose clock stepped back, which the slow path heals.
-            Err(_) if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
-            Err(_) => Some(Err(Denied::of(&bucket.line, bucket.word, bucket.here, n))),
+            None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
+            None => Some(Err(bucket.denied(n, keep))),
         }
     }
 
-    /// Returns the level after taking `n` tokens and how many are left, if they are there.
+    /// Returns the level after taking `n` tokens and how many are left, if these are `keep` or more.
     ///
-    /// The plan must have a limit, and `n` must not be 0.
-    #[inline]
-    pub(crate) fn fit(plan: &Plan, level: u64, at: u64, n: u32) -> Option<(u64, u32)> {
+    /// It is the same level if nothing has to be written.
+    pub(crate) fn take(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Result<(u64, u32), Denied> {
         let bucket = Bucket::read(plan, level, at);
-        let after = bucket.line.take(bucket.word, bucket.here, n).ok()?;
-        let left = bucket.line.remaining(after, bucket.here);
-        Some((bucket.level(tag_after(level, at, plan), after, at), left))
-    }
-
-    /// Returns the level after taking `n` tokens. It is the same level if nothing has to be written.
-    pub(crate) fn take(plan: &Plan, level: u64, at: u64, n: u32) -> Result<(u64, Allowed), Denied> {
-        let bucket = Bucket::read(plan, level, at);
-        match bucket.line.take(bucket.word, bucket.here, n) {
-            Ok(after) => {
-                let allowed = Allowed::new(&bucket.line, after, bucket.here);
-                let same = n == 0 || plan.is_unlimited();
-                Ok((if same { level } else { bucket.level(tag_after(level, at, plan), after, at) }, allowed))
-            }
-            Err(_) => Err(Denied::of(&bucket.line, bucket.word, bucket.here, n)),
-        }
+        let (after, left) = bucket.take(n, keep).ok_or_else(|| bucket.denied(n, keep))?;
+        let same = n == 0 || plan.is_unlimited();
+        Ok((if same { level } else { bucket.level(tag_after(level, at, plan), after, at) }, left))
     }
 
     /// Returns the permission of a call that left the bucket at this level.

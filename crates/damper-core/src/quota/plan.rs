@@ -20,7 +20,6 @@
 use super::timeline::{Line, LineStart, Tempo, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
 use crate::out_of_range::{OutOfRange, check};
-use crate::time::Clock;
 use crate::time::{Frequency, Scale};
 use core::fmt;
 use core::num::NonZeroU8;
@@ -103,6 +102,14 @@ const _: () = assert!(size_of::<Plan>() <= 40, "a plan is small");
 impl Plan {
     /// Allows everything and takes nothing.
     pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0);
+
+    /// Allows nothing: its burst is 0.
+    ///
+    /// It is the plan of a blocked key, or of one without a [guarantee](crate::keyed::QuotaTreeBuilder::guarantees).
+    pub const NOTHING: Self = match Self::new(Quota::per_second(1).burst(0).max_debt(0)) {
+        Ok(plan) => plan,
+        Err(_) => panic!("a burst of 0 is in range"),
+    };
 
     /// Prepares a quota.
     ///
@@ -280,20 +287,6 @@ impl PlanClock {
 
     /// The start of the line. Its unit is a beat, so no bits are left for fractions.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
-}
-
-impl PlanClock {
-    /// Creates the line of a clock.
-    pub(crate) fn of(clock: &impl Clock) -> Self {
-        let timeline = Timeline::new::<Self>(&Self::QUOTA, &Self::QUOTA, clock.frequency(), 0, Self::START);
-        Self::new(timeline, &Self::QUOTA)
-    }
-
-    /// Returns the beat of a tick.
-    #[inline]
-    pub(crate) const fn beat(&self, tick: u64) -> u64 {
-        self.timeline.position(tick)
-    }
 }
 
 impl Line for PlanClock {

@@ -1,27 +1,11 @@
 //! Keys whose quota comes with the call, as a plan.
-//!
-//! A call on several words looks at all of them first: [`Table::seen`] loads a key's word, and [`Table::judge`] decides at a
-//! reading of the clock that is made after all loads. A word that fits is then swapped from what was loaded.
 
-use super::WhenFull;
-use super::demand::PlannedCheck;
-use super::slots::{Slot, SlotWord};
-use super::{Fingerprint, Origin, Receipt, Table, TakeResult};
+use super::demand::{Fit, PlannedCheck};
+use super::{Fingerprint, Receipt, Table, WhenFull};
 use crate::limit::{ByPlan, Denied};
 use crate::quota::CLASSES;
 use crate::quota::{Plan, PlanClock};
 use crate::time::Clock;
-
-/// The word of a key's slot, as a look found it; `None` if the key has no slot.
-pub(in crate::keyed) type Seen<'a> = Option<(&'a Slot, SlotWord)>;
-
-/// The level of a bucket after tokens were taken at a reading of the clock.
-#[derive(Clone, Copy)]
-pub(in crate::keyed) struct Fit {
-    pub(in crate::keyed) after: u64,
-    /// The tokens left.
-    pub(in crate::keyed) left: u32,
-}
 
 impl Table<ByPlan> {
     /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
@@ -38,84 +22,53 @@ impl Table<ByPlan> {
         table
     }
 
-    /// Takes `n` tokens of a key under a plan.
+    /// Meets the demand of a call, or refuses it.
     #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub(in crate::keyed) fn take_planned(
         &self,
         key: Fingerprint,
-        plan: &Plan,
-        n: u32,
+        demand: PlannedCheck<'_>,
         clock: &impl Clock,
-    ) -> TakeResult {
+    ) -> Result<(Fit, Receipt), Denied> {
         let found = self.look_for(key);
         if found.is_of_key
             && !found.word.is_claimed()
-            && let Some(taken) = self.take_fast(found.slot, found.word, PlannedCheck { plan, n }, clock)
+            && let Some(taken) = self.take_fast(found.slot, found.word, demand, clock)
         {
             return taken;
         }
-        self.take_planned_slow(key, plan, n, clock)
+        self.take_planned_slow(key, demand, clock)
     }
 
-    /// Takes tokens of a key that the fast path could not decide about.
+    /// Meets a demand that the fast path could not decide about.
     #[cold]
     pub(in crate::keyed) fn take_planned_slow(
         &self,
         key: Fingerprint,
-        plan: &Plan,
-        n: u32,
+        demand: PlannedCheck<'_>,
         clock: &impl Clock,
-    ) -> TakeResult {
-        let demand = PlannedCheck { plan, n };
+    ) -> Result<(Fit, Receipt), Denied> {
         // Before the word is written: a debt that is deeper than any before must not be taken for one of a clock that
         // stepped back.
-        self.tiers.expect_debt_of(plan.longest_debt());
+        self.tiers.expect_debt_of(demand.plan.longest_debt());
         loop {
             let in_slot = self.take(key, demand, clock);
-            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, || Some(plan.class()))) {
+            if let Some(taken) = in_slot.or_else(|| self.first_sight(key, demand, clock, || Some(demand.plan.class())))
+            {
                 return taken;
             }
         }
-    }
-
-    /// Loads the word of a key's slot.
-    #[inline]
-    pub(in crate::keyed) fn seen(&self, key: Fingerprint) -> Seen<'_> {
-        let found = self.look_for(key);
-        (found.is_of_key && !found.word.is_claimed()).then_some((found.slot, found.word))
-    }
-
-    /// Returns the outcome for a word that was looked at, if the tokens are there at a later reading.
-    ///
-    /// Between the look and the swap there has to be an Acquire fence, as `Slot::owner` says.
-    #[inline]
-    pub(in crate::keyed) fn fit(&self, seen: Seen<'_>, plan: &Plan, n: u32, at: u64) -> Option<Fit> {
-        let (_, word) = seen?;
-        if !self.tiers.first.expects_debt_of(plan.longest_debt()) {
-            return None;
-        }
-        let (after, left) = ByPlan::fit(plan, word.level(), at, n)?;
-        Some(Fit { after, left })
-    }
-
-    /// Takes the tokens of a word that fits, if that word is still the same.
-    #[inline]
-    pub(in crate::keyed) fn take_fit(seen: Seen<'_>, fit: Fit, at: u64) -> Option<Receipt> {
-        let (slot, word) = seen?;
-        let after = word.at_level(fit.after);
-        slot.replace(word, after).then(|| Receipt::new(at, word.tier(), Origin::Slot(slot, after)))
     }
 
     /// Returns the refusal that a call of this key would get now, if any. Writes nothing.
     pub(in crate::keyed) fn refusal_planned(
         &self,
         key: Fingerprint,
-        plan: &Plan,
-        n: u32,
+        PlannedCheck { plan, n, keep }: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Option<Denied> {
-        self.peek(key, clock, || plan.class(), |_, level, at| ByPlan::take(plan, level, at, n).err())
+        self.peek(key, clock, || plan.class(), |_, level, at| ByPlan::take(plan, level, at, n, keep).err())
     }
 
     /// Books `n` tokens of a key under a plan after the fact, and returns how many it booked.

@@ -122,12 +122,34 @@ impl<A: UnderQuota> Demand<A> for Check {
 pub(in crate::keyed) struct PlannedCheck<'p> {
     pub(in crate::keyed) plan: &'p Plan,
     pub(in crate::keyed) n: u32,
+    /// How many tokens have to be left.
+    pub(in crate::keyed) keep: u32,
+}
+
+/// The bucket of a plan after a demand that it met.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Copy)]
+pub(in crate::keyed) struct Fit {
+    /// The tokens left.
+    pub(in crate::keyed) left: u32,
+    after: u64,
+    at: u64,
+}
+
+#[cfg(feature = "alloc")]
+impl Fit {
+    /// Returns the permission of the call. It is computed here, because most calls only ask whether there is one.
+    #[inline]
+    pub(in crate::keyed) fn allowed(self, plan: &Plan) -> Allowed {
+        ByPlan::allowed(plan, self.after, self.at)
+    }
 }
 
 #[cfg(feature = "alloc")]
 impl Demand<ByPlan> for PlannedCheck<'_> {
-    type Allowed = Allowed;
-    type Answer<'a> = (Allowed, Receipt);
+    /// The tokens left.
+    type Allowed = u32;
+    type Answer<'a> = (Fit, Receipt);
 
     const BRINGS_ITS_DEPTH: bool = true;
 
@@ -143,24 +165,18 @@ impl Demand<ByPlan> for PlannedCheck<'_> {
 
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
-    fn decide_straight(
-        self,
-        _: &PlanClock,
-        level: u64,
-        at: u64,
-        _: &impl Clock,
-    ) -> Option<Result<(u64, Allowed), Denied>> {
-        ByPlan::take_straight(self.plan, level, at, self.n)
+    fn decide_straight(self, _: &PlanClock, level: u64, at: u64, _: &impl Clock) -> Option<Result<(u64, u32), Denied>> {
+        ByPlan::take_straight(self.plan, level, at, self.n, self.keep)
     }
 
     #[inline]
-    fn decide(self, _: &PlanClock, word: u64, at: u64, _: Debtor, _: &impl Clock) -> Result<(u64, Allowed), Denied> {
-        ByPlan::take(self.plan, word, at, self.n)
+    fn decide(self, _: &PlanClock, word: u64, at: u64, _: Debtor, _: &impl Clock) -> Result<(u64, u32), Denied> {
+        ByPlan::take(self.plan, word, at, self.n, self.keep)
     }
 
     #[inline]
-    fn answer(allowed: Allowed, Grant { at, tier, origin, .. }: Grant<'_>) -> (Allowed, Receipt) {
-        (allowed, Receipt::new(at, tier, origin))
+    fn answer(left: u32, Grant { after, at, tier, origin }: Grant<'_>) -> (Fit, Receipt) {
+        (Fit { left, after, at }, Receipt::new(at, tier, origin))
     }
 }
 

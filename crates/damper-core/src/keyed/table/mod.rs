@@ -50,7 +50,7 @@ mod tier_quotas;
 mod waiting;
 
 #[cfg(feature = "alloc")]
-pub(super) use by_plan::{Fit, Seen};
+pub(super) use demand::{Fit, PlannedCheck};
 pub(super) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
 #[cfg(feature = "alloc")]
@@ -293,31 +293,10 @@ impl<A: PerKey> Table<A> {
         demand: D,
         clock: &impl Clock,
     ) -> Option<Result<D::Answer<'a>, Denied>> {
-        let epoch = tier.quota.limited_epoch()?;
-        if demand.tokens() == 0 || D::BRINGS_ITS_DEPTH && !tier.expects_debt_of(demand.deepest_debt()) {
-            return None;
-        }
-        // The clock is read after the word, as `look` says, and before the line, whose words then need fewer
-        // registers.
-        let now = clock.now();
-        let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
-        // The slow path handles a token bucket below empty anyway.
-        if A::BY_WINDOWS {
-            tier.expect_moved(&mut line);
-        }
-        let at = line.reading(now);
-        let taken = demand.decide_straight(&line, word.level(), at, clock)?;
-        if !tier.quota.is_current(epoch) {
-            return None;
-        }
-        // There are no closures here: a call that is given the line makes all the others keep it in memory.
-        match taken {
-            Ok((after, allowed)) if slot.replace(word, word.at_level(after)) => {
-                let origin = Origin::Slot(slot, word.at_level(after));
-                Some(Ok(D::answer(allowed, Grant { after, at, tier: word.tier(), origin })))
-            }
-            Err(denied) if slot.still_has(word) => Some(Err(denied)),
-            _ => None,
+        let look = SlotLook { slot, word, epoch: tier.quota.limited_epoch()? };
+        match Self::judge_under(tier, look, demand, || clock.now(), clock)? {
+            Ok(take) => take.swap::<A, D>().map(Ok),
+            Err(denied) => Some(Err(denied)),
         }
     }
 

@@ -1,87 +1,120 @@
-//! A decision about a slot in three steps, for calls that ask several limits before they take of any.
+//! A decision about a slot in three steps: look, judge, take.
 //!
-//! The steps read and write in the order of [`Table::take_fast`]: the slot's word, its owner, the epoch, the clock, the line,
-//! the epoch again. A call may do the first step for several limits before it reads the clock.
+//! A call on one limit does them one after another. A call that asks several limits looks at all of them, reads the clock
+//! once, judges all, and only then takes of the first.
+//!
+//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The fence of the
+//! last one makes the word that was looked at the key's own, as [`Slot::owner`] says.
 
+use super::demand::{Demand, Grant};
 use super::slots::{Slot, SlotWord};
-use super::{Fingerprint, Origin, Receipt, Table};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm};
+use super::{Fingerprint, Origin, Table, Tier};
+use crate::limit::{Denied, PerKey};
 use crate::quota::Line;
 use crate::time::Clock;
 
 /// The words that a look at a key's slot loaded.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotLook<'a> {
-    slot: &'a Slot,
-    word: SlotWord,
-    epoch: usize,
+    pub(super) slot: &'a Slot,
+    pub(super) word: SlotWord,
+    pub(super) epoch: usize,
 }
 
-/// The swap that takes the tokens of an allowed call, and what it returns if it succeeds.
-#[derive(Debug)]
-pub(in crate::keyed) struct SlotTake<'a> {
+/// The swap that takes the tokens of an allowed demand, whose answer is of type `T`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::keyed) struct SlotTake<'a, T> {
     slot: &'a Slot,
     word: SlotWord,
-    after: SlotWord,
-    receipt: Receipt,
-    allowed: Allowed,
+    /// The bucket's level after the take, and the position of the reading.
+    after: u64,
+    at: u64,
+    allowed: T,
 }
 
-impl SlotTake<'_> {
+impl<'a, T> SlotTake<'a, T> {
     /// Takes the tokens, unless the word has changed since the look. May fail spuriously.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
-    pub(in crate::keyed) fn swap(self) -> Option<(Allowed, Receipt)> {
-        (self.after == self.word || self.slot.replace(self.word, self.after)).then_some((self.allowed, self.receipt))
+    pub(in crate::keyed) fn swap<A: PerKey, D: Demand<A, Allowed = T>>(self) -> Option<D::Answer<'a>> {
+        let Self { slot, word, after: level, at, allowed } = self;
+        let after = word.at_level(level);
+        slot.replace(word, after).then(|| {
+            let origin = Origin::Slot(slot, after);
+            D::answer(allowed, Grant { after: level, at, tier: word.tier(), origin })
+        })
     }
 }
 
-impl<A: KeyedAlgorithm> Table<A> {
+impl<A: PerKey> Table<A> {
     /// Loads what a decision about a key depends on before the clock is read.
     ///
     /// `None` if the key has no slot, or the quota no limit or no line yet.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
-    pub(in crate::keyed) fn look_at_slot(&self, key: Fingerprint) -> Option<SlotLook<'_>> {
+    pub(in crate::keyed) fn look_at_slot<D: Demand<A>>(&self, key: Fingerprint) -> Option<SlotLook<'_>> {
         let (slot, word) = self.look_for(key).slot_and_word()?;
-        // A slot that changes its owner is in no tier.
-        let epoch = self.tiers.get(word.tier())?.quota.limited_epoch()?;
+        let epoch = self.tier_of_word::<D>(word)?.quota.limited_epoch()?;
         Some(SlotLook { slot, word, epoch })
     }
 
-    /// Decides about `n` tokens by a look and a reading of the clock after it. Writes nothing.
+    /// Decides about a demand by a look and a reading of the clock after it. Writes nothing.
     ///
     /// It returns `None` if the slot or the quota changed meanwhile, or if the bucket is below empty.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
-    pub(in crate::keyed) fn judge<'a>(
+    pub(in crate::keyed) fn judge<'a, D: Demand<A>>(
         &self,
-        SlotLook { slot, word, epoch }: SlotLook<'a>,
-        n: u32,
+        look: SlotLook<'a>,
+        demand: D,
         now: u64,
         clock: &impl Clock,
-    ) -> Option<Result<SlotTake<'a>, Denied>> {
-        if n == 0 {
+    ) -> Option<Result<SlotTake<'a, D::Allowed>, Denied>> {
+        Self::judge_under(self.tier_of_word::<D>(look.word)?, look, demand, || now, clock)
+    }
+
+    /// Returns the tier whose line a demand on this word goes by; `None` if the slot changes its owner.
+    #[inline]
+    fn tier_of_word<D: Demand<A>>(&self, word: SlotWord) -> Option<&Tier> {
+        if D::BRINGS_ITS_DEPTH {
+            // All tiers have the same line.
+            return (!word.is_claimed()).then_some(&self.tiers.first);
+        }
+        // A slot that changes its owner is in no tier.
+        self.tiers.get(word.tier())
+    }
+
+    /// Decides as [`judge`](Self::judge) does, under the quota of a tier.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    pub(super) fn judge_under<'a, D: Demand<A>>(
+        tier: &Tier,
+        SlotLook { slot, word, epoch }: SlotLook<'a>,
+        demand: D,
+        now: impl FnOnce() -> u64,
+        clock: &impl Clock,
+    ) -> Option<Result<SlotTake<'a, D::Allowed>, Denied>> {
+        if demand.tokens() == 0 || D::BRINGS_ITS_DEPTH && !tier.expects_debt_of(demand.deepest_debt()) {
             return None;
         }
-        let tier = self.tiers.get(word.tier())?;
+        // The clock is read before the line, whose words then need fewer registers.
+        let now = now();
         let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
+        // The slow path handles a token bucket below empty anyway.
         if A::BY_WINDOWS {
             tier.expect_moved(&mut line);
         }
         let at = line.reading(now);
-        let taken = A::take_straight(&line, word.level(), at, n, clock)?;
+        let judged = demand.decide_straight(&line, word.level(), at, clock)?;
         if !tier.quota.is_current(epoch) {
             return None;
         }
-        match taken {
-            Ok((after, allowed)) => {
-                let (level, after) = (after, word.at_level(after));
-                let receipt = Receipt::new(A::receipt(level, at), word.tier(), Origin::Slot(slot, after));
-                Some(Ok(SlotTake { slot, word, after, receipt, allowed }))
-            }
+        // There are no closures here: a call that is given the line makes all the others keep it in memory.
+        match judged {
+            Ok((after, allowed)) => Some(Ok(SlotTake { slot, word, after, at, allowed })),
             // Only then the refusal is by this key's bucket.
-            Err(denied) => slot.still_has(word).then_some(Err(denied)),
+            Err(denied) if slot.still_has(word) => Some(Err(denied)),
+            Err(_) => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Step;
 use crate::keyed::table::Fit;
-use crate::limit::{Allowed, ByPlan, Denied};
+use crate::limit::{Allowed, Denied};
 use crate::quota::{Plan, Quota};
 use core::fmt;
 use core::time::Duration;
@@ -15,6 +15,7 @@ pub struct TreeAllowed {
     allowed: Option<Allowed>,
     level: usize,
     dimension: usize,
+    is_borrowed: bool,
 }
 
 /// The tightest limit of those that a call has taken from so far.
@@ -24,44 +25,30 @@ pub(super) struct Tightest {
     burst: u32,
     level: usize,
     dimension: usize,
-    taken: TakenHow,
-}
-
-/// How the tokens of a word were taken, from which its permission is computed.
-#[derive(Clone, Copy)]
-pub(super) enum TakenHow {
-    /// No limit was met so far.
-    Not,
-    /// By the swap that the look had prepared, at this beat.
-    AsSeen(Fit, u64),
-    /// By a take of its own.
-    Anew(Allowed),
+    /// `None` if no limit was met so far.
+    fit: Option<Fit>,
 }
 
 impl Tightest {
-    pub(super) const NONE: Self = Self { left: 1, burst: 0, level: 0, dimension: 0, taken: TakenHow::Not };
+    pub(super) const NONE: Self = Self { left: 1, burst: 0, level: 0, dimension: 0, fit: None };
 
     /// Replaces the limit by another one if a smaller part of that is left.
     #[inline]
-    pub(super) fn narrow(&mut self, left: u32, plan: &Plan, (level, dimension): (usize, usize), taken: TakenHow) {
-        let burst = plan.burst();
+    pub(super) fn narrow(&mut self, fit: Fit, plan: &Plan, (level, dimension): (usize, usize)) {
+        let (left, burst) = (fit.left, plan.burst());
         // Nothing is tighter than a burst of 0 tokens of which one is left.
         if u64::from(left) * u64::from(self.burst) < u64::from(self.left) * u64::from(burst) {
-            *self = Self { left, burst, level, dimension, taken };
+            *self = Self { left, burst, level, dimension, fit: Some(fit) };
         }
     }
 
     pub(super) fn permission<K: ?Sized, const DIMENSIONS: usize>(
         &self,
         path: &[Step<'_, K, DIMENSIONS>],
+        is_borrowed: bool,
     ) -> TreeAllowed {
-        let Self { level, dimension, taken, .. } = *self;
-        let allowed = match taken {
-            TakenHow::Not => None,
-            TakenHow::AsSeen(fit, at) => Some(ByPlan::allowed(path[level].1[dimension], fit.after, at)),
-            TakenHow::Anew(allowed) => Some(allowed),
-        };
-        TreeAllowed { allowed, level, dimension }
+        let Self { level, dimension, fit, .. } = *self;
+        TreeAllowed { allowed: fit.map(|fit| fit.allowed(path[level].1[dimension])), level, dimension, is_borrowed }
     }
 }
 
@@ -82,6 +69,14 @@ impl TreeAllowed {
     #[must_use]
     pub const fn allowed(&self) -> Option<Allowed> {
         self.allowed
+    }
+
+    /// Returns whether the call went beyond a [guarantee](super::QuotaTreeBuilder::guarantees) in any dimension.
+    ///
+    /// It then took what the other keys of that level did not need.
+    #[must_use]
+    pub const fn is_borrowed(&self) -> bool {
+        self.is_borrowed
     }
 }
 

@@ -1,11 +1,10 @@
 //! The builder of a quota tree.
 
-use super::{Level, QuotaTree};
+use super::{KEPT_IN_FULL, Level, QuotaTree};
 use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::keyed::table::{BUCKETS_PER_KEY, Table, WhenFull, with_headers};
 use crate::limit::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
-use crate::quota::PlanClock;
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 use core::fmt;
 use core::hash::BuildHasher;
@@ -31,6 +30,10 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     dimensions: [&'static str; DIMENSIONS],
     capacities: [usize; LEVELS],
     when_full: WhenFull,
+    /// For each level of guarantees, which part of the next level's burst is kept for them.
+    guarantees: [Option<f64>; LEVELS],
+    /// The levels that there have to be for these.
+    fewest_levels: usize,
     unsettled: f64,
     time_to_live: Duration,
     clock: C,
@@ -48,6 +51,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             dimensions,
             capacities: [DEFAULT_CAPACITY; LEVELS],
             when_full: WhenFull::default(),
+            guarantees: [None; LEVELS],
+            fewest_levels: 1,
             unsettled: DEFAULT_UNSETTLED,
             time_to_live: DEFAULT_TIME_TO_LIVE,
             clock,
@@ -68,6 +73,49 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         Self { when_full, ..self }
     }
 
+    /// Makes the plans of a level guarantees of what the next level has, instead of limits.
+    ///
+    /// A call within its guarantee takes of it and of the next level, down to the last token there. A call beyond it borrows:
+    /// it takes of the next level alone, and must leave `kept` of that level's burst (from 0 to 1, rounded to a
+    /// token). So a key that keeps to its guarantee is served, however much the others ask, and what it does not use is theirs.
+    /// Nothing ever goes beyond the plans of the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed)
+    /// says which it was.
+    ///
+    /// This holds if the guarantees of all keys that share a bucket of the next level bring together at most what its
+    /// plan does, and if `kept` is the sum of their bursts and the cost of one call for each thread, or more. With more
+    /// guarantees than that it is first come, first served among them.
+    ///
+    /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{ManualClock, Plan, Quota, QuotaTree};
+    ///
+    /// let tree = QuotaTree::<str, 2, 1>::builder(["team", "organisation"], ["requests"])
+    ///     .guarantees(0, 0.1)
+    ///     .clock(ManualClock::new())
+    ///     .build()?;
+    /// let (own, all) = (Plan::new(Quota::per_second(10).burst(2))?, Plan::new(Quota::per_second(100))?);
+    /// let greedy = [("greedy", [&Plan::NOTHING]), ("acme", [&all])];
+    /// let modest = [("modest", [&own]), ("acme", [&all])];
+    ///
+    /// let served = (0..1_000).filter(|_| tree.check(&greedy, [1]).is_ok()).count();
+    /// assert_eq!(served, 90);
+    /// assert!(!tree.check(&modest, [1])?.is_borrowed());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn guarantees(mut self, level: usize, kept: f64) -> Self {
+        if let Some(guarantee) = self.guarantees.get_mut(level) {
+            *guarantee = Some(kept);
+        }
+        self.fewest_levels = self.fewest_levels.max(level.saturating_add(2));
+        self
+    }
+
     /// Sets how many bursts of a bucket may be reserved and unsettled, 2 unless set.
     ///
     /// In any stretch of time a bucket admits what its plan says and what is given back in it, which is at most what
@@ -86,14 +134,62 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, S> {
-        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, hasher, key, .. } = self;
-        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+        let Self {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            guarantees,
+            fewest_levels,
+            unsettled,
+            time_to_live,
+            hasher,
+            key,
+            ..
+        } = self;
+        QuotaTreeBuilder {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            guarantees,
+            fewest_levels,
+            unsettled,
+            time_to_live,
+            clock,
+            hasher,
+            key,
+        }
     }
 
     /// Sets the hasher of keys, as [`KeyedLimiterBuilder::hasher`](crate::keyed::KeyedLimiterBuilder::hasher) does.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, T> {
-        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, key, .. } = self;
-        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+        let Self {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            guarantees,
+            fewest_levels,
+            unsettled,
+            time_to_live,
+            clock,
+            key,
+            ..
+        } = self;
+        QuotaTreeBuilder {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            guarantees,
+            fewest_levels,
+            unsettled,
+            time_to_live,
+            clock,
+            hasher,
+            key,
+        }
     }
 
     /// Allocates the tables.
@@ -105,7 +201,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     where
         C: Clock,
     {
-        OutOfRange::check_count("levels", LEVELS as u64, 1..=u64::MAX)?;
+        OutOfRange::check_count("levels", LEVELS as u64, self.fewest_levels as u64..=u64::MAX).map_err(|error| {
+            if self.fewest_levels > 1 { error.note("(guarantees are of a next level)") } else { error }
+        })?;
+        for kept in self.guarantees.into_iter().flatten() {
+            OutOfRange::check_ratio("kept", kept, 0.0..=1.0)?;
+        }
         OutOfRange::check_count("dimensions", DIMENSIONS as u64, 1..=u64::MAX)?;
         OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS.into())
             .map_err(|error| error.note("(bursts)"))?;
@@ -119,7 +220,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             let table =
                 Table::by_plan(words[level], with_headers(words[level] * BUCKETS_PER_KEY), self.when_full, &self.clock);
             let unsettled = (0..(2 * words[level]).next_power_of_two()).map(|_| Unsettled::new()).collect();
-            Level { name: self.levels[level], table, unsettled }
+            let kept = level.checked_sub(1).and_then(|before| self.guarantees[before]).unwrap_or(0.0);
+            // At most 2^31.
+            let kept = (kept * f64::from(KEPT_IN_FULL)) as u32;
+            Level { name: self.levels[level], table, is_guarantee: self.guarantees[level].is_some(), kept, unsettled }
         });
         let frequency = Frequency::from_hertz(self.clock.frequency());
         Ok(QuotaTree {
@@ -128,7 +232,6 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             // The product is at most 2^22.
             most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
             time_to_live: Ticks::within(self.time_to_live, frequency).count().max(1),
-            time: PlanClock::of(&self.clock),
             clock: self.clock,
             hasher: self.hasher,
             key: PhantomData,
@@ -144,6 +247,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: fmt::Debug, S> 
             .field("levels", &self.levels)
             .field("dimensions", &self.dimensions)
             .field("capacities", &self.capacities)
+            .field("guarantees", &self.guarantees)
             .field("unsettled", &self.unsettled)
             .field("time_to_live", &self.time_to_live)
             .field("clock", &self.clock)

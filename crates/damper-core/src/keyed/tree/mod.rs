@@ -2,32 +2,36 @@
 
 // | file | idea |
 // |---|---|
-// | `mod` | `QuotaTree`: takes the costs of a path from all words or from none |
-// | `builder` | `QuotaTreeBuilder`: the levels, their capacities, and the bound on what is unsettled |
+// | `mod` | `QuotaTree`: the words of a path, and what they say |
+// | `builder` | `QuotaTreeBuilder`: the levels, their capacities, guarantees, and the bound on what is unsettled |
+// | `decision` | takes the costs of a call from all words, or from none |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 
 mod answer;
 mod builder;
+mod decision;
 mod reservation;
 
 pub use answer::{TreeAllowed, TreeDenied};
 pub use builder::QuotaTreeBuilder;
 pub use reservation::TreeReservation;
 
-use super::table::{Fingerprint, Fit, Receipt, Seen, Table};
-use crate::limit::{ByPlan, Denied, Unsettled, Usage};
-use crate::quota::{Plan, PlanClock};
-use crate::sync::{Ordering, fence};
+use super::table::{Fingerprint, Table};
+use crate::limit::{ByPlan, Unsettled, Usage};
+use crate::quota::Plan;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;
-use answer::{TakenHow, Tightest};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
+use decision::Call;
 
 /// 2^64 divided by the golden ratio, by which the dimensions of a key are told apart.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The unit in which a level says which part of its bursts it keeps: 2^-31 bursts.
+const KEPT_IN_FULL: u32 = 1 << 31;
 
 /// The key and the plans of one level: a plan for each dimension.
 type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
@@ -92,7 +96,6 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
     most_unsettled: u32,
     /// In ticks of the clock.
     time_to_live: u64,
-    time: PlanClock,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -102,11 +105,26 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
 struct Level {
     name: &'static str,
     table: Table<ByPlan>,
+    /// Whether the plans of this level guarantee a part of what the next level has, and limit nothing.
+    is_guarantee: bool,
+    /// How much of a burst stays for the calls that the level before guarantees; [`KEPT_IN_FULL`] is all of it.
+    kept: u32,
     /// The unsettled costs of keys with the same hash; their number is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 
 impl Level {
+    /// Returns how many tokens of a plan a call has to leave, by whether the level before guarantees it.
+    #[inline]
+    fn keep(&self, plan: &Plan, is_guaranteed: bool) -> u32 {
+        if is_guaranteed {
+            return 0;
+        }
+        // At most the burst. It is rounded to the nearest token.
+        ((u64::from(plan.burst()) * u64::from(self.kept) + u64::from(KEPT_IN_FULL) / 2) / u64::from(KEPT_IN_FULL))
+            as u32
+    }
+
     /// Returns the word that counts what is unsettled of a bucket.
     ///
     /// Buckets that share a word may give back less than each alone, never more.
@@ -119,15 +137,12 @@ impl Level {
 /// A value for each word of a path.
 type PerWord<T, const LEVELS: usize, const DIMENSIONS: usize> = [[T; DIMENSIONS]; LEVELS];
 
-/// The refusal of a word, with its level and its dimension.
-type Refused = (Denied, (usize, usize));
-
-/// Returns the refusal with the longer wait, and the first of equals.
-fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
-        (one, other) => one.or(other),
-    }
+/// Makes a value for each word, in the order in which calls take from them.
+#[inline]
+fn per_word<T, const LEVELS: usize, const DIMENSIONS: usize>(
+    mut value: impl FnMut(usize, usize) -> T,
+) -> PerWord<T, LEVELS, DIMENSIONS> {
+    core::array::from_fn(|level| core::array::from_fn(|dimension| value(level, dimension)))
 }
 
 #[cfg(feature = "std")]
@@ -156,19 +171,18 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
-        self.take(&self.buckets(path), path, costs).map(|(allowed, _)| allowed)
+        let buckets = &self.buckets(path);
+        self.take(&Call { buckets, path, costs }).map(|(allowed, _)| allowed)
     }
 
     /// Returns how much of each level and dimension is used, and takes nothing.
     pub fn peek(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS]) -> [[Usage; DIMENSIONS]; LEVELS] {
         let buckets = self.buckets(path);
-        core::array::from_fn(|level| {
-            core::array::from_fn(|dimension| {
-                let plan = path[level].1[dimension];
-                let look = |bucket, at| ByPlan::usage(plan, bucket, at);
-                let table = &self.levels[level].table;
-                table.peek(buckets[level][dimension], &self.clock, || plan.class(), |_, bucket, at| look(bucket, at))
-            })
+        per_word(|level, dimension| {
+            let plan = path[level].1[dimension];
+            let look = |bucket, at| ByPlan::usage(plan, bucket, at);
+            let table = &self.levels[level].table;
+            table.peek(buckets[level][dimension], &self.clock, || plan.class(), |_, bucket, at| look(bucket, at))
         })
     }
 
@@ -204,139 +218,6 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
         // Different keys stay different in every dimension.
         Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
-    }
-
-    /// Takes the costs from all words of a path, or from none.
-    fn take(
-        &self,
-        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        costs: [u32; DIMENSIONS],
-    ) -> Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied> {
-        let seen: PerWord<Seen<'_>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
-            core::array::from_fn(|dimension| {
-                let takes = Self::takes(path, costs, level, dimension);
-                if takes { self.levels[level].table.seen(buckets[level][dimension]) } else { None }
-            })
-        });
-        // ORDERING: Acquire: every word that was looked at is its key's own, as `Slot::owner` says.
-        fence(Ordering::Acquire);
-        // After all words, as each of them requires.
-        let at = self.time.beat(self.clock.now());
-        let mut fits_all = true;
-        let fits: PerWord<Option<Fit>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
-            core::array::from_fn(|dimension| {
-                if !Self::takes(path, costs, level, dimension) {
-                    return None;
-                }
-                let plan = path[level].1[dimension];
-                let fit = self.levels[level].table.fit(seen[level][dimension], plan, costs[dimension], at);
-                fits_all &= fit.is_some();
-                fit
-            })
-        });
-        if !fits_all && let Some(refused) = self.refusal(buckets, path, costs) {
-            return Err(self.denied(refused, path, false));
-        }
-        let mut tightest = Tightest::NONE;
-        let mut failed = None;
-        // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
-        let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = core::array::from_fn(|level| {
-            core::array::from_fn(|dimension| {
-                if failed.is_some() || !Self::takes(path, costs, level, dimension) {
-                    return None;
-                }
-                let (plan, place) = (path[level].1[dimension], (level, dimension));
-                if let Some(fit) = fits[level][dimension]
-                    && let Some(receipt) = Table::take_fit(seen[level][dimension], fit, at)
-                {
-                    tightest.narrow(fit.left, plan, place, TakenHow::AsSeen(fit, at));
-                    return Some(receipt);
-                }
-                let (table, bucket) = (&self.levels[level].table, buckets[level][dimension]);
-                match table.take_planned_slow(bucket, plan, costs[dimension], &self.clock) {
-                    Ok((allowed, receipt)) => {
-                        tightest.narrow(allowed.remaining(), plan, place, TakenHow::Anew(allowed));
-                        Some(receipt)
-                    }
-                    Err(denied) => {
-                        failed = Some((denied, place));
-                        None
-                    }
-                }
-            })
-        });
-        match failed {
-            None => Ok((tightest.permission(path), taken)),
-            Some(refused) => {
-                self.roll_back(buckets, path, costs, taken);
-                let others = self.refusal(buckets, path, costs);
-                Err(self.denied(longer(others, Some(refused)).unwrap_or(refused), path, true))
-            }
-        }
-    }
-
-    /// Returns whether a call takes anything from a word.
-    fn takes(
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        costs: [u32; DIMENSIONS],
-        level: usize,
-        dimension: usize,
-    ) -> bool {
-        costs[dimension] > 0 && !path[level].1[dimension].is_unlimited()
-    }
-
-    /// Gives back what was taken, in the opposite order.
-    #[cold]
-    fn roll_back(
-        &self,
-        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        costs: [u32; DIMENSIONS],
-        taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
-    ) {
-        for (level, taken) in taken.into_iter().enumerate().rev() {
-            for (dimension, receipt) in taken.into_iter().enumerate().rev() {
-                if let Some(receipt) = receipt {
-                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
-                    let table = &self.levels[level].table;
-                    table.roll_back_planned(bucket, plan, costs[dimension], receipt, &self.clock);
-                }
-            }
-        }
-    }
-
-    /// Returns the refusal with the longest wait that a call would get now, if any. Writes nothing.
-    #[cold]
-    fn refusal(
-        &self,
-        buckets: &PerWord<Fingerprint, LEVELS, DIMENSIONS>,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        costs: [u32; DIMENSIONS],
-    ) -> Option<Refused> {
-        let mut longest: Option<Refused> = None;
-        for level in 0..LEVELS {
-            for dimension in 0..DIMENSIONS {
-                if Self::takes(path, costs, level, dimension) {
-                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
-                    let table = &self.levels[level].table;
-                    let refused = table.refusal_planned(bucket, plan, costs[dimension], &self.clock);
-                    longest = longer(longest, refused.map(|denied| (denied, (level, dimension))));
-                }
-            }
-        }
-        longest
-    }
-
-    fn denied(
-        &self,
-        (denied, (level, dimension)): Refused,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        is_contended: bool,
-    ) -> TreeDenied {
-        let quota = path[level].1[dimension].quota();
-        let names = [self.levels[level].name, self.dimensions[dimension]];
-        TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
     }
 }
 

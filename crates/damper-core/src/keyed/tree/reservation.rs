@@ -1,5 +1,6 @@
 //! The costs of a call, taken from all words of a path and settled later.
 
+use super::decision::Call;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
 use crate::limit::{Counted, PARTS_PER_BURST};
@@ -112,7 +113,7 @@ where
 {
     fn new(tree: T, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Result<Self, TreeDenied> {
         let buckets = tree.buckets(path);
-        let (allowed, receipts) = tree.take(&buckets, path, costs)?;
+        let (allowed, receipts) = tree.take(&Call { buckets: &buckets, path, costs })?;
         let since = tree.clock.now();
         let generation = since / tree.time_to_live;
         let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);

@@ -138,30 +138,30 @@ proptest! {
             let (gap, n) = suited(&plan, call);
             at += gap;
             exact.pass(gap);
-            match ByPlan::take(&plan, level, at, n) {
-                Ok((after, allowed)) => {
+            match ByPlan::take(&plan, level, at, n, 0) {
+                Ok((after, left)) => {
                     prop_assert!(exact.soon_has(n), "early by more than {EARLY} beats");
                     exact.owed += exact.cost(n);
                     level = after;
-                    let left = u128::from(exact.quota.burst_size()) * exact.window();
-                    let left = (left + exact.brought(EARLY)).saturating_sub(exact.owed) / exact.window();
-                    prop_assert!(u128::from(allowed.remaining()) <= left);
+                    let full = u128::from(exact.quota.burst_size()) * exact.window();
+                    let most = (full + exact.brought(EARLY)).saturating_sub(exact.owed) / exact.window();
+                    prop_assert!(u128::from(left) <= most);
                 }
                 Err(denied) => {
                     prop_assert!(!exact.has(n), "late");
                     // The wait is enough, and a beat sooner is not.
                     if let Some(wait) = denied.retry_after() {
                         let beats = (wait.as_nanos() / BEAT) as u64;
-                        prop_assert!(ByPlan::take(&plan, level, at + beats, n).is_ok());
-                        prop_assert!(ByPlan::take(&plan, level, at + beats - 1, n).is_err());
+                        prop_assert!(ByPlan::take(&plan, level, at + beats, n, 0).is_ok());
+                        prop_assert!(ByPlan::take(&plan, level, at + beats - 1, n, 0).is_err());
                     } else {
                         prop_assert!(n > exact.quota.burst_size());
                     }
                 }
             }
-            let straight = ByPlan::take_straight(&plan, level, at, 1);
+            let straight = ByPlan::take_straight(&plan, level, at, 1, 0);
             if let Some(straight) = straight {
-                prop_assert_eq!(straight, ByPlan::take(&plan, level, at, 1));
+                prop_assert_eq!(straight, ByPlan::take(&plan, level, at, 1, 0));
             }
         }
     }
@@ -182,7 +182,7 @@ proptest! {
             let (gap, n) = suited(plan, call);
             at += gap;
             passed += u128::from(gap);
-            if let Ok((after, _)) = ByPlan::take(plan, level, at, n) {
+            if let Ok((after, _)) = ByPlan::take(plan, level, at, n, 0) {
                 level = after;
                 taken += takes(plan, n);
                 count += 1;
@@ -199,7 +199,7 @@ proptest! {
         let burst = old.quota().burst_size();
         prop_assume!(burst > 0);
         let n = n % burst + 1;
-        let Ok((level, _)) = ByPlan::take(&old, ByPlan::idle_at(start), start, n) else {
+        let Ok((level, _)) = ByPlan::take(&old, ByPlan::idle_at(start), start, n, 0) else {
             return Err(TestCaseError::fail("the burst is there"));
         };
         let at = start + gap % owed_beats(level, start).max(1);
@@ -222,7 +222,7 @@ proptest! {
     fn a_change_of_plans_exceeds_by_its_bound(one in plans(), two in plans(), start in sized(59), gap in any::<u64>()) {
         let take_all = |plan: &Plan, level: u64, at: u64| {
             let n = ByPlan::usage(plan, level, at).remaining();
-            let (level, _) = ByPlan::take(plan, level, at, n).expect("they remain");
+            let (level, _) = ByPlan::take(plan, level, at, n, 0).expect("they remain");
             (n, level)
         };
         let (n1, level) = take_all(&one, ByPlan::idle_at(start), start);

@@ -1,0 +1,215 @@
+//! The decision of a call about all words of its path.
+//!
+//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. The first word
+//! whose tokens are gone by then makes it give back what it took.
+//!
+//! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it may take
+//! of the next level down to nothing. Otherwise it borrows: it takes nothing of the guarantee, and must leave what the next
+//! level keeps. So that level has one word with two depths, and its envelope is exact whatever happens.
+
+use super::answer::Tightest;
+use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied, per_word};
+use crate::keyed::table::{Fingerprint, PlannedCheck, Receipt, SlotTake};
+use crate::limit::Denied;
+use crate::time::Clock;
+use core::hash::{BuildHasher, Hash};
+
+/// The buckets of a call, its path and its costs.
+pub(super) struct Call<'c, 'p, K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> {
+    pub(super) buckets: &'c PerWord<Fingerprint, LEVELS, DIMENSIONS>,
+    pub(super) path: &'c [Step<'p, K, DIMENSIONS>; LEVELS],
+    pub(super) costs: [u32; DIMENSIONS],
+}
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Call<'_, '_, K, LEVELS, DIMENSIONS> {
+    /// Returns whether the call takes anything from a word.
+    #[inline]
+    fn takes(&self, level: usize, dimension: usize) -> bool {
+        self.costs[dimension] > 0 && !self.path[level].1[dimension].is_unlimited()
+    }
+}
+
+/// What the look at a word found.
+enum Judged<'a> {
+    /// The tokens are there, and this swap takes them.
+    Fits(SlotTake<'a, u32>),
+    Refused,
+    /// The key has no slot, or its word was changing.
+    Undecided,
+}
+
+/// The refusal of a word, with its level and its dimension.
+type Refused = (Denied, (usize, usize));
+
+/// Returns the refusal with the longer wait, and the first of equals.
+fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
+    QuotaTree<K, LEVELS, DIMENSIONS, C, S>
+{
+    /// Takes the costs from all words of a path, or from none.
+    pub(super) fn take(
+        &self,
+        call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+    ) -> Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied> {
+        let &Call { buckets, path, costs } = call;
+        let (judged, may_refuse) = self.judge(call);
+        if may_refuse && let Some(refused) = self.refusal(call) {
+            return Err(self.denied(refused, path, false));
+        }
+        let mut tightest = Tightest::NONE;
+        let mut failed = None;
+        // Of each dimension, whether the level before guarantees the call, and whether the look saw that too.
+        let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
+        // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
+        let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
+            if failed.is_some() || !call.takes(place, dimension) {
+                return None;
+            }
+            let (level, plan) = (&self.levels[place], path[place].1[dimension]);
+            let judged = &judged[place][dimension];
+            if level.is_guarantee && matches!(judged, Judged::Refused) {
+                is_guaranteed[dimension] = false;
+                return None;
+            }
+            let demand = PlannedCheck { plan, n: costs[dimension], keep: level.keep(plan, is_guaranteed[dimension]) };
+            let swapped = match judged {
+                Judged::Fits(take) if as_judged[dimension] => take.swap::<_, PlannedCheck<'_>>(),
+                _ => None,
+            };
+            let taken = match swapped {
+                Some(taken) => Ok(taken),
+                None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
+            };
+            borrows |= !is_guaranteed[dimension];
+            is_guaranteed[dimension] = true;
+            match taken {
+                Ok((fit, receipt)) => {
+                    if !level.is_guarantee {
+                        tightest.narrow(fit, plan, (place, dimension));
+                    }
+                    Some(receipt)
+                }
+                Err(_) if level.is_guarantee => {
+                    (is_guaranteed[dimension], as_judged[dimension]) = (false, false);
+                    None
+                }
+                Err(denied) => {
+                    failed = Some((denied, (place, dimension)));
+                    None
+                }
+            }
+        });
+        match failed {
+            None => Ok((tightest.permission(path, borrows), taken)),
+            Some(refused) => {
+                self.roll_back(call, taken);
+                Err(self.denied(longer(self.refusal(call), Some(refused)).unwrap_or(refused), path, true))
+            }
+        }
+    }
+
+    /// Looks at all words, reads the clock once, and judges each. It also returns whether a word may refuse the call.
+    #[expect(clippy::inline_always, reason = "what is found then stays where it is")]
+    #[inline(always)]
+    fn judge(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> (PerWord<Judged<'_>, LEVELS, DIMENSIONS>, bool) {
+        let looks: PerWord<_, LEVELS, DIMENSIONS> = per_word(|level, dimension| {
+            let takes = call.takes(level, dimension);
+            if takes {
+                self.levels[level].table.look_at_slot::<PlannedCheck<'_>>(call.buckets[level][dimension])
+            } else {
+                None
+            }
+        });
+        // After all words, as each of them requires.
+        let now = self.clock.now();
+        let (mut is_guaranteed, mut may_refuse) = ([true; DIMENSIONS], false);
+        let judged = per_word(|place, dimension| {
+            if !call.takes(place, dimension) {
+                return Judged::Undecided;
+            }
+            let (level, plan) = (&self.levels[place], call.path[place].1[dimension]);
+            let keep = level.keep(plan, is_guaranteed[dimension]);
+            let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
+            let judged =
+                match looks[place][dimension].and_then(|look| level.table.judge(look, demand, now, &self.clock)) {
+                    Some(Ok(take)) => Judged::Fits(take),
+                    Some(Err(_)) => Judged::Refused,
+                    None => Judged::Undecided,
+                };
+            // A key without a slot most probably has its guarantee.
+            is_guaranteed[dimension] = !level.is_guarantee || !matches!(judged, Judged::Refused);
+            may_refuse |= !level.is_guarantee && !matches!(judged, Judged::Fits(_));
+            judged
+        });
+        (judged, may_refuse)
+    }
+
+    /// Gives back what was taken, in the opposite order.
+    #[cold]
+    fn roll_back(
+        &self,
+        Call { buckets, path, costs }: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+        taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
+    ) {
+        for (level, taken) in taken.into_iter().enumerate().rev() {
+            for (dimension, receipt) in taken.into_iter().enumerate().rev() {
+                if let Some(receipt) = receipt {
+                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
+                    let table = &self.levels[level].table;
+                    table.roll_back_planned(bucket, plan, costs[dimension], receipt, &self.clock);
+                }
+            }
+        }
+    }
+
+    /// Returns the refusal with the longest wait that a call would get now, if any. Writes nothing.
+    #[cold]
+    fn refusal(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Option<Refused> {
+        let mut longest: Option<Refused> = None;
+        // Of each dimension, why the level before does not guarantee the call.
+        let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
+        for (place, level) in self.levels.iter().enumerate() {
+            for (dimension, not_guaranteed) in not_guaranteed.iter_mut().enumerate() {
+                if !call.takes(place, dimension) {
+                    continue;
+                }
+                let (plan, bucket) = (call.path[place].1[dimension], call.buckets[place][dimension]);
+                let refused = |keep| {
+                    let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
+                    Some((level.table.refusal_planned(bucket, demand, &self.clock)?, (place, dimension)))
+                };
+                if level.is_guarantee {
+                    *not_guaranteed = refused(0).map(|(denied, _)| denied);
+                    continue;
+                }
+                let refused = match not_guaranteed.take() {
+                    None => refused(0),
+                    // It passes as soon as it may borrow, or is guaranteed.
+                    Some(guarantee) => refused(level.keep(plan, false)).map(|borrowed| {
+                        let guaranteed = longer(Some((guarantee, borrowed.1)), refused(0)).unwrap_or(borrowed);
+                        if borrowed.0.outlasts(&guaranteed.0) { guaranteed } else { borrowed }
+                    }),
+                };
+                longest = longer(longest, refused);
+            }
+        }
+        longest
+    }
+
+    fn denied(
+        &self,
+        (denied, (level, dimension)): Refused,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        is_contended: bool,
+    ) -> TreeDenied {
+        let quota = path[level].1[dimension].quota();
+        let names = [self.levels[level].name, self.dimensions[dimension]];
+        TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
+    }
+}

@@ -1,0 +1,261 @@
+//! Guarantees of a tree: one word of the next level with two depths.
+
+use crate::models::cases::cases;
+use damper::limit::ByPlan;
+use damper::time::Seed;
+use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
+use proptest::prelude::*;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Tree = QuotaTree<u64, 2, 1, Arc<ManualClock>, Seed>;
+
+fn plan(quota: Quota) -> Plan {
+    Plan::new(quota).unwrap()
+}
+
+/// Returns a tree of teams and organisations; `kept` of an organisation's burst is for guaranteed teams.
+fn tree(kept: Option<f64>) -> (Tree, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new());
+    let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).capacities([1_024, 16]);
+    let builder = if let Some(kept) = kept { builder.guarantees(0, kept) } else { builder };
+    (builder.clock(Arc::clone(&clock)).build().unwrap(), clock)
+}
+
+/// Seven pollers use up what the organisation has, and a modest team asks for 100 a second of 1,000.
+///
+/// Returns how many of the modest team's calls were served, of 10,000, and all that were.
+fn beside_pollers(kept: Option<f64>, modest: &Plan, poller: &Plan) -> (u64, u64) {
+    let (tree, clock) = tree(kept);
+    let all = plan(Quota::per_second(1_000));
+    let (mut of_modest, mut of_all) = (0, 0);
+    for tick in 0..100_000u64 {
+        for key in 0..7 {
+            while tree.check(&[(&key, [poller]), (&0, [&all])], [1]).is_ok() {
+                of_all += 1;
+            }
+        }
+        if tick % 10 == 9 {
+            of_modest += u64::from(tree.check(&[(&7, [modest]), (&0, [&all])], [1]).is_ok());
+        }
+        clock.advance(Duration::from_millis(1));
+    }
+    (of_modest, of_modest + of_all)
+}
+
+// CLAIM: QuotaTree
+#[test]
+fn a_team_within_its_guarantee_is_always_served() {
+    let guarantee = plan(Quota::per_second(100).burst(5));
+    let (modest, all) = beside_pollers(Some(0.01), &guarantee, &Plan::NOTHING);
+    assert_eq!(modest, 10_000);
+    // The burst and what the line brings in 100 s, less what is kept.
+    assert!((100_980..=101_000).contains(&all), "{all}");
+    let (first_come, _) = beside_pollers(None, &Plan::UNLIMITED, &Plan::UNLIMITED);
+    assert!(first_come < 20, "first come, first served: {first_come} of 10,000");
+}
+
+/// More is guaranteed than there is: teams of whom each asks for its guarantee get what there is, and no more.
+// CLAIM: QuotaTree
+#[test]
+fn oversold_guarantees_stay_in_the_envelope() {
+    let (tree, clock) = tree(Some(0.5));
+    let (all, guarantee) = (plan(Quota::per_second(100)), plan(Quota::per_second(50).burst(20)));
+    let mut served = 0u32;
+    for tick in 0..10_000u32 {
+        clock.advance(Duration::from_millis(1));
+        for team in 0..8 {
+            served += u32::from(tree.check(&[(&team, [&guarantee]), (&0, [&all])], [1]).is_ok());
+        }
+        assert!(served <= 100 + (tick + 1) / 10 + 1, "{served} after {tick} ms");
+    }
+    assert!(served >= 1_095, "{served}");
+}
+
+#[test]
+fn a_call_beyond_its_guarantee_says_so_and_a_reservation_gives_all_of_it_back() {
+    let (tree, _) = tree(Some(0.1));
+    let (all, guarantee) = (plan(Quota::per_minute(100)), plan(Quota::per_minute(10).burst(5)));
+    let path = [(&1, [&guarantee]), (&0, [&all])];
+    let assured = tree.reserve(&path, [5]).unwrap();
+    assert!(!assured.allowed().is_borrowed());
+    let borrowed = tree.reserve(&path, [5]).unwrap();
+    assert!(borrowed.allowed().is_borrowed());
+    let used = || tree.peek(&path).map(|[usage]| usage.used());
+    assert_eq!(used(), [5, 10]);
+    borrowed.settle([0]);
+    assert_eq!(used(), [5, 5]);
+    assured.settle([0]);
+    assert_eq!(used(), [0, 0]);
+    // No plan of the level of guarantees is the tightest limit.
+    let allowed = tree.check(&path, [5]).unwrap();
+    assert_eq!((allowed.level(), allowed.allowed().unwrap().remaining()), (1, 95));
+}
+
+#[test]
+fn guarantees_need_a_next_level_and_a_part_of_its_burst() {
+    let builder = || QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]);
+    for (level, kept, message) in [
+        (1, 0.1, "levels is 2, it must be at least 3 (guarantees are of a next level)"),
+        (usize::MAX, 0.1, "levels is 2, it must be at least 18446744073709551615 (guarantees are of a next level)"),
+        (0, 1.5, "kept is 1.5, it must be 0.0 to 1.0"),
+        (0, f64::NAN, "kept is NaN, it must be 0.0 to 1.0"),
+    ] {
+        assert_eq!(builder().guarantees(level, kept).build().unwrap_err().to_string(), message);
+    }
+}
+
+/// The next act of a caller.
+#[derive(Clone, Debug)]
+enum Act {
+    Pass(u64),
+    Check { team: u64, n: u32 },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        (0..400u64).prop_map(Act::Pass),
+        (0..3u64, 1..5u32).prop_map(|(team, n)| Act::Check { team, n }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// The tree does as two limiters that are asked one after another, and its waits are exact.
+    // CLAIM: QuotaTree
+    #[test]
+    fn guarantees_do_as_the_model(kept in 0..=10u32, acts in prop::collection::vec(act(), 1..80)) {
+        let (tree, clock) = tree(Some(f64::from(kept) / 20.0));
+        let limiter = || -> KeyedLimiter<u64, _, Seed, ByPlan> {
+            KeyedLimiter::<u64>::by_plan().clock(Arc::clone(&clock)).build().unwrap()
+        };
+        let (own, all) = (limiter(), limiter());
+        let parent = plan(Quota::per_second(10).burst(20));
+        let guarantees = [plan(Quota::per_second(2).burst(3)), plan(Quota::per_second(5).burst(4)), Plan::NOTHING];
+        let fits = |team: u64, n: u32| {
+            let has_guarantee = own.peek_with(&team, &guarantees[team as usize]).remaining() >= n;
+            let left = all.peek_with(&0, &parent).remaining();
+            (has_guarantee, left >= if has_guarantee { n } else { n + kept })
+        };
+        for act in acts {
+            let (team, n) = match act {
+                Act::Pass(time) => {
+                    clock.advance(Duration::from_millis(time));
+                    continue;
+                }
+                Act::Check { team, n } => (team, n),
+            };
+            let (has_guarantee, passes) = fits(team, n);
+            match tree.check(&[(&team, [&guarantees[team as usize]]), (&0, [&parent])], [n]) {
+                Ok(allowed) => {
+                    prop_assert!(passes);
+                    prop_assert_eq!(allowed.is_borrowed(), !has_guarantee);
+                    if has_guarantee {
+                        own.check_with(&team, &guarantees[team as usize], n).unwrap();
+                    }
+                    all.check_with(&0, &parent, n).unwrap();
+                }
+                Err(denied) => {
+                    prop_assert!(!passes);
+                    prop_assert_eq!(denied.level(), 1);
+                    let wait = denied.retry_after().unwrap();
+                    clock.advance(wait - Duration::from_nanos(64));
+                    prop_assert!(!fits(team, n).1, "it would pass sooner");
+                    clock.advance(Duration::from_nanos(64));
+                    prop_assert!(fits(team, n).1, "it would not pass after the wait");
+                }
+            }
+        }
+    }
+}
+
+/// A small world: one parent word, and children with guarantees of one token each.
+///
+/// Each step of a call is one access to a word, so calls may stop between two of them. Time brings a token at any moment.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct World {
+    parent: u8,
+    children: Vec<u8>,
+    calls: Vec<Step>,
+    /// The tokens that time may still bring to the parent; each child gets one with every second of them.
+    to_come: u8,
+    served: u8,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Step {
+    Begins(u8),
+    Guaranteed,
+    Borrows,
+    Done,
+}
+
+const BURST: u8 = 5;
+
+/// Visits all states that the calls can reach. Returns how many there are, and in how many a guaranteed call is refused.
+fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) {
+    let first = World {
+        parent: BURST,
+        children: vec![1; children.into()],
+        calls: calls.iter().map(|&child| Step::Begins(child)).collect(),
+        to_come,
+        served: 0,
+    };
+    let (mut seen, mut open, mut refused) = (HashSet::from([first.clone()]), vec![first], 0);
+    while let Some(world) = open.pop() {
+        assert!(world.served <= BURST + (to_come - world.to_come), "the parent's envelope");
+        let mut next = Vec::new();
+        if world.to_come > 0 {
+            let mut later = world.clone();
+            later.to_come -= 1;
+            later.parent = BURST.min(later.parent + 1);
+            if later.to_come % 2 == 0 {
+                later.children.iter_mut().for_each(|child| *child = 1);
+            }
+            next.push(later);
+        }
+        for (index, &step) in world.calls.iter().enumerate() {
+            let mut after = world.clone();
+            after.calls[index] = match step {
+                // A child beyond the last one has no guarantee.
+                Step::Begins(child) => match after.children.get_mut(usize::from(child)) {
+                    Some(tokens @ 1..) => {
+                        *tokens -= 1;
+                        Step::Guaranteed
+                    }
+                    _ => Step::Borrows,
+                },
+                Step::Guaranteed if world.parent == 0 => {
+                    refused += 1;
+                    Step::Done
+                }
+                Step::Borrows if world.parent < 1 + kept => Step::Done,
+                Step::Guaranteed | Step::Borrows => {
+                    after.parent -= 1;
+                    after.served += 1;
+                    Step::Done
+                }
+                Step::Done => continue,
+            };
+            next.push(after);
+        }
+        open.extend(next.into_iter().filter(|world| seen.insert(world.clone())));
+    }
+    (seen.len(), refused)
+}
+
+/// Every interleaving of a small world: the parent keeps the sum of the guarantees' bursts and a token for each thread.
+// CLAIM: QuotaTree
+#[test]
+fn no_guaranteed_call_is_refused_in_any_state() {
+    // Two children, four calls of theirs that may stop between the words, and three that borrow.
+    let calls = [0, 0, 1, 1, 9, 9, 9];
+    let (states, refused) = explore(4, 2, &calls, 4);
+    println!("{states} states");
+    assert_eq!(refused, 0);
+    // With less than that it happens.
+    assert!(explore(1, 2, &calls, 4).1 > 0);
+    assert!(explore(0, 2, &calls, 0).1 > 0);
+}
