@@ -69,8 +69,8 @@ impl Bucket {
     fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
         let after = self.line.take(self.word, self.here, n).ok()?;
         let left = self.line.remaining(after, self.here);
-        // A call that takes nothing leaves everything.
-        (left >= keep || n == 0).then_some((after, left))
+        // A call that takes nothing leaves everything. Where `keep` is 0, what is left is computed only if it is used.
+        if keep > 0 && left < keep && n > 0 { None } else { Some((after, left)) }
     }
 
     fn denied(&self, n: u32, keep: u32) -> Denied {
@@ -133,6 +133,7 @@ impl ByPlan {
     }
 
     /// Returns the permission of a call that left the bucket at this level.
+    #[inline]
     pub(crate) fn allowed(plan: &Plan, level: u64, at: u64) -> Allowed {
         let bucket = Bucket::read(plan, level, at);
         Allowed::new(&bucket.line, bucket.word, bucket.here)
