@@ -132,3 +132,51 @@ fn unsettled_reservations_stay_within_the_bound_model() {
         "half a burst is unsettled for ever"
     );
 }
+
+/// A guaranteed call and one that borrows, for what is left of the team's tokens: the guaranteed one is served.
+///
+/// [A call that borrows leaves nothing.]
+// CLAIM: QuotaTree
+#[test]
+fn a_guaranteed_call_is_served_beside_one_that_borrows() {
+    check_preemptions(2, || {
+        let builder = QuotaTreeBuilder::new(["user", "team"], ["calls"], Stopped(7), Hasher::default());
+        let tree: Arc<Tree> = Arc::new(builder.capacities([2, 1]).guarantees(0, 0.25).build().unwrap());
+        let call = move |tree: &Tree, user: u64, guarantee: u32| {
+            tree.check(&[(&user, [&plan(guarantee)]), (&C, [&plan(4)])], [1]).map(|allowed| allowed.is_borrowed())
+        };
+        // The slots are there before the threads race. A token of A's is left, none of B's, and one of the team's.
+        assert!(
+            [(A, 3), (A, 3), (B, 1)].into_iter().all(|(user, guarantee)| call(&tree, user, guarantee) == Ok(false))
+        );
+        let borrower = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || call(&tree, B, 1))
+        };
+        assert_eq!(call(&tree, A, 3), Ok(false), "the guaranteed call is served");
+        assert!(borrower.join().unwrap().is_err(), "the last token is kept");
+        assert_eq!(used(&tree, A, &plan(4))[1], 4, "the envelope is exact");
+    });
+}
+
+/// Two calls for the last token of one guarantee: the one that loses it borrows, and leaves what is kept.
+///
+/// [A call that keeps to what its look found of the guarantee.]
+// CLAIM: QuotaTree
+#[test]
+fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
+    check_preemptions(2, || {
+        let builder = QuotaTreeBuilder::new(["user", "team"], ["calls"], Stopped(7), Hasher::default());
+        let tree: Arc<Tree> = Arc::new(builder.capacities([1, 1]).guarantees(0, 0.25).build().unwrap());
+        let call = move |tree: &Tree| {
+            tree.check(&[(&A, [&plan(4)]), (&C, [&plan(4)])], [1]).map(|allowed| allowed.is_borrowed())
+        };
+        assert!((0..3).all(|_| call(&tree) == Ok(false)));
+        let rival = {
+            let tree = Arc::clone(&tree);
+            thread::spawn(move || call(&tree))
+        };
+        let calls = [call(&tree), rival.join().unwrap()];
+        assert!(calls.contains(&Ok(false)) && calls.iter().any(Result::is_err), "the last token is kept: {calls:?}");
+    });
+}
