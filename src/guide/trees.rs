@@ -41,6 +41,32 @@
 //! dimension (requests, tokens, bytes), or takes nothing. It looks at all words before it takes from the first, and a refusal
 //! that its looks find writes nothing. Its page explains when a refusal is contended.
 //!
+//! # Guarantees and borrowing
+//!
+//! A limit for each team divides an organisation's quota: what one team does not use is lost to the others. Without it the
+//! first come are served, and a team that polls takes what there is. A level of
+//! [guarantees](crate::keyed::QuotaTreeBuilder::guarantees) does neither. Its plans limit nothing. A call within its guarantee
+//! takes of the organisation down to the last token. Any other call borrows, and has to leave there what is kept. The
+//! organisation still has one word, so its envelope is exact whatever happens. A level of guarantees costs a call one more word.
+//!
+//! **How much to keep:** the sum of the guarantees' bursts and the cost of one call for each thread. (With the bursts alone, a
+//! call that is stopped between the two words until its guarantee is refilled can find the organisation drained. Of all
+//! interleavings of a small model that happened in 3 of 1,000 states.) The rates of the guarantees may add up to the
+//! organisation's. Sold to more than that, they are first come, first served among themselves.
+//!
+//! **For keys that nobody configured**, prepare a plan of the organisation's rate divided by the keys that are active, with
+//! a burst of a few calls. In a simulated day one user asked for three times an organisation's rate, and the others for a half
+//! of it on average, nine tenths at noon:
+//!
+//! | users | served of the others, first come (the worst of them) | with guarantees (the worst of them) |
+//! |---|---|---|
+//! | 3 | 17 % (17 %) | 89 % (88 %): at noon two ask for more than two thirds |
+//! | 30 | 17 % (15 %) | 97 % (95 %) |
+//! | 300 | 17 % (8 %) | 97 % (86 %) |
+//!
+//! (`cargo test -p damper-core --test core keyed::tree_day`.) All of the rate was used in each. Seven pollers beside a team with
+//! a guarantee of 100 a second: all of its calls are served; first come, first served, less than 0.2 %.
+//!
 //! # Estimates that are settled
 //!
 //! A reservation takes an estimate. Its refund comes on top of the envelope: refunds in any stretch of time are at

@@ -10,7 +10,7 @@ use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
 /// A look at a key's limit.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct KeyLook<'a> {
     fingerprint: Fingerprint,
@@ -19,7 +19,7 @@ pub struct KeyLook<'a> {
 }
 
 /// Tokens that a key had at the look.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct KeyTake<'a> {
     pub(super) fingerprint: Fingerprint,

@@ -54,6 +54,11 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 /// tree owns with its tables. So of calls that overlap and refuse one another, one at least was refused for a genuine
 /// reason.
 ///
+/// # Guarantees
+///
+/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of what the next level has, instead of limits. A
+/// call beyond its guarantee borrows what the others do not need.
+///
 /// # Estimates
 ///
 /// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A refund comes

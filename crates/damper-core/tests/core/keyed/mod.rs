@@ -8,6 +8,8 @@ mod slots;
 #[cfg(feature = "std")]
 mod tree;
 #[cfg(feature = "std")]
+mod tree_day;
+#[cfg(feature = "std")]
 mod tree_guarantees;
 #[cfg(feature = "std")]
 mod tree_settling;
