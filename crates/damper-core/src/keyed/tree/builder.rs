@@ -4,9 +4,9 @@ use super::{Level, QuotaTree};
 use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::keyed::table::{BUCKETS_PER_KEY, Table, WhenFull, with_headers};
-use crate::limit::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
+use crate::limit::{Unsettled, UnsettledBounds};
 use crate::quota::PlanClock;
-use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
+use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
@@ -14,15 +14,6 @@ use core::time::Duration;
 
 /// The default capacity of a level in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
-
-/// The bursts that may be unsettled by default.
-const DEFAULT_UNSETTLED: f64 = 2.0;
-
-/// The default time-to-live of a reservation.
-const DEFAULT_TIME_TO_LIVE: Duration = Duration::from_secs(120);
-
-/// The allowed times-to-live.
-const TIMES_TO_LIVE: core::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
 
 /// Builds a [`QuotaTree`].
 #[must_use]
@@ -48,8 +39,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             dimensions,
             capacities: [DEFAULT_CAPACITY; LEVELS],
             when_full: WhenFull::default(),
-            unsettled: DEFAULT_UNSETTLED,
-            time_to_live: DEFAULT_TIME_TO_LIVE,
+            unsettled: UnsettledBounds::BURSTS,
+            time_to_live: UnsettledBounds::TIME_TO_LIVE,
             clock,
             hasher,
             key: PhantomData,
@@ -107,9 +98,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     {
         OutOfRange::check_count("levels", LEVELS as u64, 1..=u64::MAX)?;
         OutOfRange::check_count("dimensions", DIMENSIONS as u64, 1..=u64::MAX)?;
-        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS.into())
-            .map_err(|error| error.note("(bursts)"))?;
-        OutOfRange::check_duration("time_to_live", self.time_to_live, TIMES_TO_LIVE)?;
+        let bounds = UnsettledBounds::on(&self.clock).with_bursts(self.unsettled)?;
+        let bounds = bounds.with_time_to_live(self.time_to_live, &self.clock)?;
         let mut words = [0; LEVELS];
         for (words, keys) in words.iter_mut().zip(self.capacities) {
             capacity_within(MAX_CAPACITY / DIMENSIONS, keys)?;
@@ -121,13 +111,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             let unsettled = (0..(2 * words[level]).next_power_of_two()).map(|_| Unsettled::new()).collect();
             Level { name: self.levels[level], table, unsettled }
         });
-        let frequency = Frequency::from_hertz(self.clock.frequency());
         Ok(QuotaTree {
             levels,
             dimensions: self.dimensions,
-            // The product is at most 2^22.
-            most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
-            time_to_live: Ticks::within(self.time_to_live, frequency).count().max(1),
+            bounds,
             time: PlanClock::of(&self.clock),
             clock: self.clock,
             hasher: self.hasher,

@@ -16,7 +16,7 @@ pub use builder::QuotaTreeBuilder;
 pub use reservation::TreeReservation;
 
 use super::table::{Fingerprint, Fit, Receipt, Seen, Table};
-use crate::limit::{ByPlan, Denied, Unsettled, Usage};
+use crate::limit::{ByPlan, Denied, Unsettled, UnsettledBounds, Usage};
 use crate::quota::{Plan, PlanClock};
 use crate::sync::{Ordering, fence};
 use crate::time::{Clock, DefaultClock, Seed};
@@ -88,10 +88,8 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
     levels: [Level; LEVELS],
     dimensions: [&'static str; DIMENSIONS],
-    /// The most parts of a burst that may be unsettled.
-    most_unsettled: u32,
-    /// In ticks of the clock.
-    time_to_live: u64,
+    /// Bounds what is unsettled of each bucket.
+    bounds: UnsettledBounds,
     time: PlanClock,
     clock: C,
     hasher: S,

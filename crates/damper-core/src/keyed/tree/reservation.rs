@@ -2,7 +2,7 @@
 
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
-use crate::limit::{Counted, PARTS_PER_BURST};
+use crate::limit::Counted;
 use crate::quota::Plan;
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -114,15 +114,14 @@ where
         let buckets = tree.buckets(path);
         let (allowed, receipts) = tree.take(&buckets, path, costs)?;
         let since = tree.clock.now();
-        let generation = since / tree.time_to_live;
         let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);
         let taken = core::array::from_fn(|level| {
             let mut receipts = receipts.next();
             core::array::from_fn(|dimension| {
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten()?;
                 let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
-                let parts = parts(costs[dimension], &plan);
-                let counted = tree.levels[level].unsettled(bucket).count(parts, tree.most_unsettled, generation);
+                let word = tree.levels[level].unsettled(bucket);
+                let counted = tree.bounds.count(word, costs[dimension], plan.burst(), since);
                 Some(TakenWord { bucket, plan, receipt: Some(receipt), counted })
             })
         });
@@ -137,14 +136,14 @@ where
     /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
-        let is_alive = tree.clock.now().wrapping_sub(self.since) <= tree.time_to_live;
+        let is_alive = tree.bounds.is_alive(self.since, tree.clock.now());
         for (level, taken) in tree.levels.iter().zip(&mut self.taken) {
             for ((taken, cost), used) in taken.iter_mut().zip(self.costs).zip(used) {
                 let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
-                        let unused = unused.min(tokens(counted.parts, plan));
+                        let unused = unused.min(counted.tokens(plan.burst()));
                         if unused > 0
                             && is_alive
                             && let Some(receipt) = receipt.take()
@@ -171,19 +170,6 @@ impl<T: TreeRef> TreeReservation<T> {
     pub fn allowed(&self) -> TreeAllowed {
         self.allowed
     }
-}
-
-/// Returns a number of tokens in parts of a plan's burst, rounded up.
-fn parts(tokens: u32, plan: &Plan) -> u32 {
-    // A cost is at most the burst.
-    let parts = (u64::from(tokens) * u64::from(PARTS_PER_BURST)).div_ceil(plan.burst().max(1).into());
-    u32::try_from(parts).unwrap_or(u32::MAX)
-}
-
-/// Returns the tokens in parts of a plan's burst, rounded down.
-fn tokens(parts: u32, plan: &Plan) -> u32 {
-    // The parts are at most those of a cost.
-    (u64::from(parts) * u64::from(plan.burst()) / u64::from(PARTS_PER_BURST)) as u32
 }
 
 impl<T: TreeRef> Drop for TreeReservation<T> {

@@ -9,6 +9,8 @@ pub(crate) mod bucket;
 pub(crate) mod bulkhead;
 pub(crate) mod cases;
 #[cfg(feature = "std")]
+pub(crate) mod estimates;
+#[cfg(feature = "std")]
 pub(crate) mod fast_seed;
 pub(crate) mod fifo;
 #[cfg(feature = "std")]
