@@ -93,7 +93,7 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
     /// assert_eq!(tokens.peek()[0].used(), 3_000); // half a burst was given back
     ///
     /// let error = tokens.unsettled(-1.0).unwrap_err();
-    /// assert_eq!(error.to_string(), "unsettled is -1.0, it must be at most 255.0 (bursts)");
+    /// assert_eq!(error.to_string(), "unsettled is -1.0, it must be 0.0 to 255.0 (bursts)");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn unsettled(mut self, bursts: f64) -> Result<Self, OutOfRange> {
