@@ -1,5 +1,6 @@
 //! The builder of a quota tree.
 
+use super::lines::Lines;
 use super::{Level, QuotaTree};
 use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
@@ -15,6 +16,9 @@ use core::time::Duration;
 /// The default capacity of a level in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
+/// The default number of calls that may wait.
+const DEFAULT_PLACES: u16 = 1_024;
+
 /// Builds a [`QuotaTree`].
 #[must_use]
 pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
@@ -24,6 +28,7 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     when_full: WhenFull,
     unsettled: f64,
     time_to_live: Duration,
+    places: u16,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -41,6 +46,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             when_full: WhenFull::default(),
             unsettled: UnsettledBounds::BURSTS,
             time_to_live: UnsettledBounds::TIME_TO_LIVE,
+            places: DEFAULT_PLACES,
             clock,
             hasher,
             key: PhantomData,
@@ -75,16 +81,45 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         Self { time_to_live: time, ..self }
     }
 
+    /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
+    ///
+    /// The places are allocated by [`build`](Self::build), 40 bytes each on targets of 64 bits.
+    pub fn queue(self, places: u16) -> Self {
+        Self { places, ..self }
+    }
+
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, S> {
-        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, hasher, key, .. } = self;
-        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, places, hasher, key, .. } = self;
+        QuotaTreeBuilder {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            unsettled,
+            time_to_live,
+            places,
+            clock,
+            hasher,
+            key,
+        }
     }
 
     /// Sets the hasher of keys, as [`KeyedLimiterBuilder::hasher`](crate::keyed::KeyedLimiterBuilder::hasher) does.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, T> {
-        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, key, .. } = self;
-        QuotaTreeBuilder { levels, dimensions, capacities, when_full, unsettled, time_to_live, clock, hasher, key }
+        let Self { levels, dimensions, capacities, when_full, unsettled, time_to_live, places, clock, key, .. } = self;
+        QuotaTreeBuilder {
+            levels,
+            dimensions,
+            capacities,
+            when_full,
+            unsettled,
+            time_to_live,
+            places,
+            clock,
+            hasher,
+            key,
+        }
     }
 
     /// Allocates the tables.
@@ -115,6 +150,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             levels,
             dimensions: self.dimensions,
             bounds,
+            lines: Lines::new(self.places),
             time: PlanClock::of(&self.clock),
             clock: self.clock,
             hasher: self.hasher,
@@ -133,6 +169,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: fmt::Debug, S> 
             .field("capacities", &self.capacities)
             .field("unsettled", &self.unsettled)
             .field("time_to_live", &self.time_to_live)
+            .field("places", &self.places)
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }

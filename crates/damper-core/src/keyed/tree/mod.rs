@@ -6,13 +6,25 @@
 // | `builder` | `QuotaTreeBuilder`: the levels, their capacities, and the bound on what is unsettled |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
+// | `acquire`, `future` | `TreeAcquire`, `TreeAcquireFuture`: how to wait |
+// | `stay` | `Stay`: one call's way through the lines, in steps |
+// | `lines` | `Lines`: the calls that wait, in a line for each bucket that refuses |
+// | `refusal` | `TreeRefusal`: why a call that waited was refused |
 
+mod acquire;
 mod answer;
 mod builder;
+mod future;
+mod lines;
+mod refusal;
 mod reservation;
+mod stay;
 
+pub use acquire::TreeAcquire;
 pub use answer::{TreeAllowed, TreeDenied};
 pub use builder::QuotaTreeBuilder;
+pub use future::TreeAcquireFuture;
+pub use refusal::TreeRefusal;
 pub use reservation::TreeReservation;
 
 use super::table::{Fingerprint, Fit, Receipt, Seen, Table};
@@ -25,6 +37,7 @@ use answer::{TakenHow, Tightest};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
+use lines::Lines;
 
 /// 2^64 divided by the golden ratio, by which the dimensions of a key are told apart.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -90,6 +103,7 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
     dimensions: [&'static str; DIMENSIONS],
     /// Bounds what is unsettled of each bucket.
     bounds: UnsettledBounds,
+    lines: Lines,
     time: PlanClock,
     clock: C,
     hasher: S,
@@ -154,6 +168,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
+        if let Some(denied) = self.held_up(path, costs) {
+            return Err(denied);
+        }
         self.take(&self.buckets(path), path, costs).map(|(allowed, _)| allowed)
     }
 

@@ -1,5 +1,6 @@
 //! The costs of a call, taken from all words of a path and settled later.
 
+use super::lines::{Bucket, Lines};
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
 use crate::limit::Counted;
@@ -19,7 +20,9 @@ pub trait TreeRef: Deref<Target: Settles> {}
 
 impl<T: Deref<Target: Settles>> TreeRef for T {}
 
-mod sealed {
+pub(super) mod sealed {
+    use crate::keyed::tree::lines::Lines;
+
     /// The part of a tree that its reservations need.
     pub trait Settles {
         /// A number of tokens for each dimension.
@@ -30,6 +33,9 @@ mod sealed {
 
         /// Stops counting what was taken as unsettled.
         fn release(&self, taken: &Self::Taken);
+
+        /// Returns the calls that wait.
+        fn lines(&self) -> &Lines;
     }
 }
 
@@ -53,6 +59,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for 
                 level.unsettled(word.bucket).release(word.counted);
             }
         }
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.lines
     }
 }
 
@@ -88,7 +98,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<&Self>, TreeDenied> {
-        TreeReservation::new(self, path, costs)
+        self.held_up(path, costs).map_or_else(|| TreeReservation::new(self, path, costs), Err)
     }
 
     /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
@@ -102,7 +112,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<Arc<Self>>, TreeDenied> {
-        TreeReservation::new(Arc::clone(self), path, costs)
+        self.held_up(path, costs).map_or_else(|| TreeReservation::new(Arc::clone(self), path, costs), Err)
     }
 }
 
@@ -110,7 +120,11 @@ impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
 {
-    fn new(tree: T, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Result<Self, TreeDenied> {
+    pub(super) fn new(
+        tree: T,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<Self, TreeDenied> {
         let buckets = tree.buckets(path);
         let (allowed, receipts) = tree.take(&buckets, path, costs)?;
         let since = tree.clock.now();
@@ -136,6 +150,7 @@ where
     /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
+        let mut gives_back = false;
         let is_alive = tree.bounds.is_alive(self.since, tree.clock.now());
         for (level, taken) in tree.levels.iter().zip(&mut self.taken) {
             for ((taken, cost), used) in taken.iter_mut().zip(self.costs).zip(used) {
@@ -148,11 +163,19 @@ where
                             && is_alive
                             && let Some(receipt) = receipt.take()
                         {
+                            gives_back = true;
                             level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
                         }
                     }
                 }
             }
+        }
+        if gives_back {
+            let taken = self.taken.iter().enumerate();
+            tree.lines
+                .wake(taken.flat_map(|(level, words)| {
+                    words.iter().flatten().map(move |word| Bucket::new(level, word.bucket))
+                }));
         }
         // Only now does the drop stop counting the reservation as unsettled.
     }

@@ -107,19 +107,15 @@ fn reservation_beyond_the_bound_is_charged_its_excess() {
 #[test]
 fn bounds_are_those_of_each_limit() {
     let clock = ManualClock::new();
-    let quotas = [Quota::per_minute(10), Quota::per_minute(100)].map(TokenBucket::new);
+    let quotas = [Quota::per_minute(16), Quota::per_minute(128)].map(TokenBucket::new);
     let set = LimitSet::boxed(quotas, &clock).unwrap().unsettled(0.5).unwrap();
     let used = || set.peek().iter().map(damper::Usage::used).collect::<Vec<_>>();
-    let first = set.reserve(&[5, 20]).unwrap();
-    set.reserve(&[1, 40]).unwrap().settle(&[0, 0]);
-    assert_eq!(
-        used(),
-        [6, 30],
-        "30 of the 40 were within the bound of the second limit, none within that of the first"
-    );
+    let first = set.reserve(&[8, 24]).unwrap();
+    set.reserve(&[1, 50]).unwrap().settle(&[0, 0]);
+    assert_eq!(used(), [9, 34], "40 of the 50 were within the bound of the second limit, none within that of the first");
     drop(first);
     set.reserve(&[4, 50]).unwrap().settle(&[0, 0]);
-    assert_eq!(used(), [6, 30]);
+    assert_eq!(used(), [9, 34]);
 }
 
 /// The bursts of the bound are those of the quota in force at the reservation.
