@@ -10,4 +10,6 @@ mod tree;
 #[cfg(feature = "std")]
 mod tree_settling;
 #[cfg(feature = "std")]
+mod tree_waiting;
+#[cfg(feature = "std")]
 mod windows;

@@ -112,7 +112,11 @@ fn bounds_are_those_of_each_limit() {
     let used = || set.peek().iter().map(damper::Usage::used).collect::<Vec<_>>();
     let first = set.reserve(&[8, 24]).unwrap();
     set.reserve(&[1, 50]).unwrap().settle(&[0, 0]);
-    assert_eq!(used(), [9, 34], "40 of the 50 were within the bound of the second limit, none within that of the first");
+    assert_eq!(
+        used(),
+        [9, 34],
+        "40 of the 50 were within the bound of the second limit, none within that of the first"
+    );
     drop(first);
     set.reserve(&[4, 50]).unwrap().settle(&[0, 0]);
     assert_eq!(used(), [9, 34]);

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "std")]
 pub(crate) mod admission;
+#[cfg(feature = "std")]
+pub(crate) mod alarms;
 pub(crate) mod backoff;
 pub(crate) mod breaker;
 pub(crate) mod bucket;
