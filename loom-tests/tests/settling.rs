@@ -3,7 +3,7 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::{Bulkhead, LimitSet, Quota, RateLimiter, WhenFull};
+use damper_core::{Bulkhead, LimitSet, Quota, RateLimiter, TokenBucket, WhenFull};
 use damper_loom_tests::tables::{self, A};
 use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
 use loom::thread;
@@ -139,5 +139,65 @@ fn quotas_of_a_set_change_together() {
         assert!(rival.join().unwrap() | mine, "one of them is first");
         let limits = set.peek().map(|usage| usage.limit());
         assert!(matches!(limits, [2, 2] | [3, 3]), "one of the two: {limits:?}");
+    });
+}
+
+/// A set of one limit of eight tokens, of which half a burst may be unsettled.
+fn half_a_burst() -> Arc<LimitSet<[TokenBucket; 1], Stopped>> {
+    let set = LimitSet::with_clock([Quota::per_hour(1).burst(8)], NOW).unsettled(0.5).unwrap();
+    set.check_n(0).unwrap(); // starts the line
+    Arc::new(set)
+}
+
+/// Two reservations of a set take up all that may be unsettled: a third one gives nothing back.
+///
+/// [A `store` in the place of the swap that counts; counts beyond the bound.]
+// CLAIM: LimitSet
+#[test]
+fn unsettled_reservations_of_a_set_stay_within_the_bound() {
+    check_preemptions(2, unsettled_reservations_of_a_set_stay_within_the_bound_model);
+}
+
+#[test]
+#[should_panic]
+fn unsettled_reservations_of_a_set_stay_within_the_bound_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, unsettled_reservations_of_a_set_stay_within_the_bound_model);
+}
+
+fn unsettled_reservations_of_a_set_stay_within_the_bound_model() {
+    let set = half_a_burst();
+    let reserve = |set: &LimitSet<_, _>| std::mem::forget(set.reserve([2]).unwrap());
+    let rival = {
+        let set = Arc::clone(&set);
+        thread::spawn(move || reserve(&set))
+    };
+    reserve(&set);
+    rival.join().unwrap();
+    set.reserve([2]).unwrap().settle([0]);
+    assert_eq!(set.peek()[0].used(), 6, "half a burst is unsettled for ever");
+}
+
+/// A reservation is settled while another is made.
+///
+/// From then on, no more than the bound is given back: room is free only after a refund. [Freed before the refund.]
+// CLAIM: LimitSet
+#[test]
+fn room_for_the_unsettled_is_free_after_the_refund() {
+    check_preemptions(3, || {
+        let set = half_a_burst();
+        let first = set.reserve_owned([4]).unwrap();
+        let rival = {
+            let set = Arc::clone(&set);
+            thread::spawn(move || {
+                let call = set.reserve_owned([2]).unwrap();
+                let used = set.peek()[0].used();
+                (call, used)
+            })
+        };
+        first.settle([0]);
+        let (call, used) = rival.join().unwrap();
+        call.settle([0]);
+        let given_back = used.saturating_sub(set.peek()[0].used());
+        assert!(given_back <= 4, "{given_back} were unsettled");
     });
 }

@@ -1,16 +1,21 @@
-//! Trees of limits: calls that take from several words, plans that change, and what is unsettled.
+//! Trees of limits: calls that take from several words, plans that change, what is unsettled, and calls that wait.
 //!
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::keyed::QuotaTreeBuilder;
-use damper_core::{Plan, Quota, QuotaTree};
+use damper_core::keyed::{QuotaTreeBuilder, TreeAcquire, TreeAcquireFuture};
+use damper_core::{Plan, Quota, QuotaTree, TreeReservation};
 use damper_loom_tests::tables::{A, B, C, Identity, check_flawed, check_preemptions};
 use damper_loom_tests::{Flaw, Stopped};
-use loom::sync::Arc;
+use loom::sync::{Arc, Notify};
 use loom::thread;
+use std::future::{Pending, pending};
 use std::hash::BuildHasherDefault;
 use std::num::NonZeroU8;
+use std::pin::Pin;
+use std::sync::LazyLock;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 type Hasher = BuildHasherDefault<Identity>;
 type Tree = QuotaTree<u64, 2, 1, Stopped, Hasher>;
@@ -178,5 +183,80 @@ fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
         };
         let calls = [call(&tree), rival.join().unwrap()];
         assert!(calls.contains(&Ok(false)) && calls.iter().any(Result::is_err), "the last token is kept: {calls:?}");
+    });
+}
+
+type Bucket = QuotaTree<u64, 1, 1, Stopped, Hasher>;
+type Wait = TreeAcquireFuture<TreeAcquire<'static, std::sync::Arc<Bucket>, u64, 1, 1>, fn(Duration) -> Pending<()>>;
+
+/// A bucket of two tokens, both taken by a call, and the path to it.
+fn taken_bucket()
+-> (std::sync::Arc<Bucket>, TreeReservation<std::sync::Arc<Bucket>>, &'static [(&'static u64, [&'static Plan; 1]); 1]) {
+    static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(2));
+    static PATH: LazyLock<[(&u64, [&Plan; 1]); 1]> = LazyLock::new(|| [(&A, [&*PLAN])]);
+    let builder = QuotaTreeBuilder::new(["user"], ["calls"], Stopped(7), Hasher::default());
+    let tree = std::sync::Arc::new(builder.capacities([1]).queue(2).build().unwrap());
+    let call = tree.reserve_owned(&PATH, [2]).unwrap();
+    (tree, call, &PATH)
+}
+
+/// Wakes a thread.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+/// Blocks until a call is served, which only a waker wakes: its sleeps never end.
+fn block_on(mut call: Pin<Box<Wait>>) -> bool {
+    let bell = std::sync::Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(std::sync::Arc::clone(&bell));
+    loop {
+        match call.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result.is_ok(),
+            Poll::Pending => bell.0.wait(),
+        }
+    }
+}
+
+/// A call is settled while another one joins a line and asks.
+///
+/// The other one is served, whatever it was about to do: else the model deadlocks. [A settlement that wakes no call; one
+/// that wakes it before it gives back; one without its fence; a call that does not ask again after it has joined.]
+// CLAIM: QuotaTree
+#[test]
+fn settlement_wakes_a_waiting_call() {
+    check_preemptions(2, || {
+        let (tree, settled, path) = taken_bucket();
+        let waiting = {
+            let tree = std::sync::Arc::clone(&tree);
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending()))))
+        };
+        settled.settle([0]);
+        assert!(waiting.join().unwrap());
+        assert_eq!((tree.peek(path)[0][0].remaining(), tree.waiting()), (0, 0));
+    });
+}
+
+/// The first call of a line is cancelled while the next one waits, and then another call is settled.
+///
+/// The next one is served. [A call that leaves without waking the next one.]
+// CLAIM: QuotaTree
+#[test]
+fn cancelled_call_wakes_the_next_of_its_line() {
+    check_preemptions(2, || {
+        let (tree, settled, path) = taken_bucket();
+        let mut first: Pin<Box<Wait>> = Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending()));
+        assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let waiting = {
+            let tree = std::sync::Arc::clone(&tree);
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [1]).sleeping_by(|_| pending()))))
+        };
+        settled.settle([0]);
+        drop(first);
+        assert!(waiting.join().unwrap());
+        assert_eq!((tree.peek(path)[0][0].remaining(), tree.waiting()), (1, 0));
     });
 }

@@ -116,8 +116,10 @@
 //! A limiter that a program uses for all clients together is used up by the greediest one. Put a limit per client outside.
 //!
 //! A [reservation](crate::RateLimiter::reserve) gives back what it did not use, whenever it is settled. Ten reservations of a
-//! whole burst each, settled unused at one instant, let 11,000 tokens of a quota of 1,000 a minute pass in that instant. Where
-//! clients choose the estimates, reserve less than a burst, and settle soon.
+//! whole burst each, settled unused at one instant, let 11,000 tokens of a quota of 1,000 a minute pass in that instant. A
+//! [`LimitSet`](crate::LimitSet) and a [`QuotaTree`](crate::QuotaTree) bound what is [unsettled](crate::LimitSet::unsettled),
+//! so there it is at most 3,000. Where clients choose the estimates, use one of these, or reserve less than a burst and
+//! settle soon.
 //!
 //! A tenant's quota also pays for requests that an inner layer refuses, because the server is overloaded, for example. Count
 //! its retries before you lower its quota, or let the limit [give back](crate::http::RateLimitLayer::refund_unserved) half of them.

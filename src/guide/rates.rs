@@ -121,6 +121,10 @@
 //! is refunded, or the excess is charged. The whole quota is used, however many workers wait for it. A reservation that is
 //! dropped without that counts as used in full.
 //!
+//! A refund comes on top of the envelope. The reservations of a set or a tree give back at most two bursts of a limit at any
+//! moment, and nothing after two minutes, unless [`unsettled`](crate::LimitSet::unsettled) and
+//! [`time_to_live`](crate::LimitSet::time_to_live) say otherwise. [Trees](super::trees) compares the choices.
+//!
 //! | to settle | who takes it | what it does |
 //! |---|---|---|
 //! | [`RateLimiter::reserve`](crate::RateLimiter::reserve), `reserve_owned` in an `Arc` | a caller that can wait | takes in advance; `ready_in` says when the tokens are there |

@@ -71,7 +71,8 @@
 //!
 //! A reservation takes an estimate. Its refund comes on top of the envelope: refunds in any stretch of time are at
 //! most what was unsettled when it began. [`unsettled`](crate::keyed::QuotaTreeBuilder::unsettled) bounds that in bursts. A
-//! reservation beyond the bound is allowed, and gives nothing back. Part of the rate that was really used in a simulation of
+//! reservation beyond the bound is allowed, and gives nothing back. A [`LimitSet`](crate::LimitSet) has the same bound, by
+//! [`LimitSet::unsettled`](crate::LimitSet::unsettled). Part of the rate that was really used in a simulation of
 //! an hour, and the most that an adversary gained at an instant by reserving everything and using none of it:
 //!
 //! | bound, in bursts | estimates twice too high, calls of 1 to 5 s | ten times too high, calls of 5 to 60 s | an adversary gains at most |

@@ -137,7 +137,7 @@ pub use deadline::{Deadline, DeadlineExceeded};
 pub use gate::is_refusal;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 #[cfg(feature = "alloc")]
-pub use keyed::{QuotaTree, TreeDenied, TreeReservation};
+pub use keyed::{QuotaTree, TreeDenied, TreeRefusal, TreeReservation};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{

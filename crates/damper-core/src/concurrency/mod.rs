@@ -38,15 +38,17 @@ pub use admission::{
     AcquireAdmission, AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit,
     NotAdmitted, RefusalCause, RunToDeadline,
 };
-#[cfg(feature = "alloc")]
-pub(crate) use bulkhead::BulkheadRef;
 pub(crate) use bulkhead::permit::sealed::Learning;
 #[cfg(feature = "alloc")]
 pub(crate) use bulkhead::permit::sealed::SlotRef;
 #[cfg(feature = "alloc")]
 pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
 pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause, LimitSetRefusal};
+#[cfg(feature = "alloc")]
+pub(crate) use bulkhead::{BulkheadRef, Patience};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, LimitTemplate};
+#[cfg(feature = "alloc")]
+pub(crate) use queue::Expiry;
 #[cfg(feature = "alloc")]
 pub use set_queue::{SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};

@@ -42,4 +42,6 @@ pub use queue::{KeyQueue, KeyedReservation};
 pub use table::{KeyedSlots, WhenFull};
 pub use tiers::TierError;
 #[cfg(feature = "alloc")]
-pub use tree::{QuotaTree, QuotaTreeBuilder, TreeAllowed, TreeDenied, TreeReservation};
+pub use tree::{
+    QuotaTree, QuotaTreeBuilder, TreeAcquire, TreeAcquireFuture, TreeAllowed, TreeDenied, TreeRefusal, TreeReservation,
+};

@@ -9,6 +9,10 @@ use core::fmt;
 ///
 /// Only damper implements it. It lets code accept a limiter of any algorithm.
 pub trait Algorithm: sealed::Sealed {
+    /// Whether reservations of this algorithm give back what they did not use.
+    #[doc(hidden)]
+    const GIVES_BACK: bool = false;
+
     /// Takes `n` tokens if all of them are there, else none.
     ///
     /// # Errors

@@ -57,9 +57,9 @@ pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseReservation, LeasingBucket};
-#[cfg(feature = "alloc")]
-pub(crate) use limit_set::LimitSetRef;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
+#[cfg(feature = "alloc")]
+pub(crate) use limit_set::{LimitSetRef, Taken};
 pub use limiter::Limiter;
 pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
@@ -74,7 +74,7 @@ pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 #[cfg(feature = "alloc")]
-pub(crate) use unsettled::{Counted, MOST_BURSTS, PARTS_PER_BURST, Unsettled};
+pub(crate) use unsettled::{Counted, Unsettled, UnsettledBounds};
 pub use usage::Usage;
 pub(crate) use waiting::Place;
 pub use waiting::{Acquire, AcquireFuture, Queue};

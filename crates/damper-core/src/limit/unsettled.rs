@@ -22,7 +22,11 @@
 //! A thread that was stopped may find a word of a later generation, and counts in that one. Generations circle, so a word
 //! with old counts may look like one of those, for one sixteenth of the circle. It gives back less then, never more.
 
+use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};
+use crate::time::{Clock, Frequency, Ticks};
+use core::ops::RangeInclusive;
+use core::time::Duration;
 
 /// A word of unsettled reservations.
 const CURRENT: Field = Field::lowest(22);
@@ -34,10 +38,70 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word"
 const LATEST: i64 = -(1 << 16);
 
 /// The unit in which reservations are counted: 2^-14 bursts.
-pub(crate) const PARTS_PER_BURST: u32 = 1 << 14;
+const PARTS_PER_BURST: u32 = 1 << 14;
 
 /// The most bursts that may be unsettled.
-pub(crate) const MOST_BURSTS: u8 = (CURRENT.max() / PARTS_PER_BURST as u64) as u8;
+const MOST_BURSTS: u8 = (CURRENT.max() / PARTS_PER_BURST as u64) as u8;
+
+/// The allowed times-to-live.
+const TIMES_TO_LIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
+
+/// The bounds on what may be unsettled of a limit: how much, and for how long a reservation may give something back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnsettledBounds {
+    /// In parts of a burst.
+    most: u32,
+    /// In ticks of the clock, from 1 to 2^63 - 1.
+    time_to_live: u64,
+}
+
+impl UnsettledBounds {
+    /// The bursts that may be unsettled by default.
+    pub(crate) const BURSTS: f64 = 2.0;
+
+    /// The default time-to-live of a reservation.
+    pub(crate) const TIME_TO_LIVE: Duration = Duration::from_secs(120);
+
+    /// Returns the default bounds on this clock.
+    pub(crate) fn on(clock: &impl Clock) -> Self {
+        Self { most: parts_of(Self::BURSTS), time_to_live: ticks(Self::TIME_TO_LIVE, clock) }
+    }
+
+    pub(crate) fn with_bursts(self, bursts: f64) -> Result<Self, OutOfRange> {
+        OutOfRange::check_ratio("unsettled", bursts, 0.0..=MOST_BURSTS.into())
+            .map_err(|error| error.note("(bursts)"))?;
+        Ok(Self { most: parts_of(bursts), ..self })
+    }
+
+    pub(crate) fn with_time_to_live(self, time: Duration, clock: &impl Clock) -> Result<Self, OutOfRange> {
+        OutOfRange::check_duration("time_to_live", time, TIMES_TO_LIVE)?;
+        Ok(Self { time_to_live: ticks(time, clock), ..self })
+    }
+
+    /// Counts the cost of a reservation that was taken at the tick `since`, as far as the bound on `word` has room for it.
+    pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
+        // A cost is at most the burst.
+        let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());
+        word.count(u32::try_from(parts).unwrap_or(u32::MAX), self.most, since / self.time_to_live)
+    }
+
+    /// Returns whether a reservation of the tick `since` may still give something back.
+    pub(crate) fn is_alive(&self, since: u64, now: u64) -> bool {
+        // Another thread's reading may be a little behind `since`.
+        now.wrapping_sub(since) as i64 <= self.time_to_live as i64
+    }
+}
+
+/// Returns a number of bursts in parts, rounded down.
+fn parts_of(bursts: f64) -> u32 {
+    // The product is at most 2^22.
+    (bursts * f64::from(PARTS_PER_BURST)) as u32
+}
+
+fn ticks(time: Duration, clock: &impl Clock) -> u64 {
+    let frequency = Frequency::from_hertz(clock.frequency());
+    Ticks::within(time, frequency).count().clamp(1, i64::MAX as u64)
+}
 
 /// The sum of what reservations may still give back, in parts of a burst.
 #[derive(Debug)]
@@ -48,9 +112,20 @@ pub(crate) struct Unsettled {
 /// The part of a reservation that may be given back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
-    pub(crate) parts: u32,
+    parts: u32,
     /// The generation in which it is counted, modulo 2^20.
     generation: u32,
+}
+
+impl Counted {
+    /// Marks a reservation that gives nothing back.
+    pub(crate) const NOTHING: Self = Self { parts: 0, generation: 0 };
+
+    /// Returns the tokens that may be given back of a limit with this burst, rounded down.
+    pub(crate) fn tokens(self, burst: u32) -> u32 {
+        // Parts are rounded up, so a cost that was counted in full may be given back in full.
+        (u64::from(self.parts) * u64::from(burst) / u64::from(PARTS_PER_BURST)) as u32
+    }
 }
 
 impl Unsettled {
@@ -73,7 +148,7 @@ impl Unsettled {
     /// Counts up to `parts` of a reservation; returns how many it counted, and in which generation.
     ///
     /// No more than `most` are unsettled then.
-    pub(crate) fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
+    fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
         // ORDERING: Acquire pairs with the Release in `release`: a thread that counts freed room sees the refund before that.
         // Nothing is published by a count.
         let mut word = self.word.load(Ordering::Acquire);

@@ -8,7 +8,10 @@ use damper::retry::{RetryBudgetConfig, RetryBudgetConfigBuilder, RetryThrottle};
 #[cfg(feature = "compared")]
 use damper::throttle::compared::{ExponentialBackoff, GradualDecrease, ProportionalDecrease};
 use damper::throttle::{AdaptiveThrottle, Level, RemainingDecrease};
-use damper::{Backoff, BreakerConfig, LeasingBucket, ManualClock, OutOfRange, Quota, RateLimiter, SlidingCounter};
+use damper::{
+    Backoff, BreakerConfig, LeasingBucket, LimitSet, ManualClock, OutOfRange, Quota, RateLimiter, SlidingCounter,
+    TokenBucket,
+};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -36,6 +39,10 @@ fn hedge(set: impl FnOnce(HedgeConfigBuilder) -> HedgeConfigBuilder) -> Checked 
 
 fn throttle() -> AdaptiveThrottle<ManualClock> {
     AdaptiveThrottle::with_clock(ManualClock::new(), 7)
+}
+
+fn set() -> LimitSet<[TokenBucket; 1], ManualClock> {
+    LimitSet::with_clock([QUOTA], ManualClock::new())
 }
 
 const COUNTS: &[Setting<u32>] = &[
@@ -75,6 +82,7 @@ const RATIOS: &[Setting<f64>] = &[
     Setting("ratio", |x| budget(|config| config.ratio(x)), 0.0, 100.0),
     Setting("ratio", |x| RetryThrottle::new(10, x).map(drop), 0.0, 100.0),
     Setting("multiplier", |x| throttle().multiplier(x).map(drop), 1.0, 10.0),
+    Setting("unsettled", |x| set().unsettled(x).map(drop), 0.0, 255.0),
     Setting("max_refused", |x| throttle().max_refused(x).map(drop), 0.0, 0.99),
     #[cfg(feature = "compared")]
     Setting("multiplier", |x| ExponentialBackoff::new(QUOTA).multiplier(x).map(drop), 1.0, 10.0),
@@ -99,6 +107,7 @@ const DURATIONS: &[Setting<Duration>] = &[
     Setting("max_cooldown", |time| breaker(|config| config.max_cooldown(time)), Duration::from_secs(30), HUNDRED_DAYS),
     Setting("max_retry_after", |time| breaker(|config| config.max_retry_after(time)), Duration::ZERO, HUNDRED_DAYS),
     Setting("max_half_open", |time| breaker(|config| config.max_half_open(time)), NANO, HUNDRED_DAYS),
+    Setting("time_to_live", |time| set().time_to_live(time).map(drop), Duration::from_millis(1), 30 * DAY),
     Setting("window", |time| Quota::per(5, time).map(drop), NANO, LONGEST),
     Setting("interval", |time| Quota::every(time).map(drop), NANO, LONGEST),
     Setting("ttl", |time| budget(|config| config.ttl(time)), Duration::from_millis(1), DAY),
@@ -186,7 +195,8 @@ fn messages_have_the_bounds() {
     }
     for Setting(_, set, least, most) in RATIOS {
         let error = set(f64::NAN).unwrap_err();
-        assert_eq!(error.allowed().to_string(), format!("{least:?} to {most:?}"));
+        // A unit may follow.
+        assert!(error.allowed().to_string().starts_with(&format!("{least:?} to {most:?}")), "{error}");
     }
     for Setting(_, set, least, most) in DURATIONS {
         for value in [least.saturating_sub(NANO), most.saturating_add(NANO)] {

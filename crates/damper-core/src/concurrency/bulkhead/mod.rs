@@ -25,7 +25,7 @@ mod status;
 #[cfg(feature = "alloc")]
 pub use acquire::AcquirePermit;
 #[cfg(feature = "alloc")]
-pub(super) use acquire::Patience;
+pub(crate) use acquire::Patience;
 #[cfg(feature = "alloc")]
 pub(super) use arrivals::{Arrivals, Order};
 pub use error::{BulkheadFull, FullCause};

@@ -15,30 +15,30 @@ pub struct Expiry(u64);
 
 impl Expiry {
     /// Returns the end of a wait that begins now. A wait that is not zero takes one tick at least.
-    pub(in crate::concurrency) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
+    pub(crate) fn after(wait: Duration, clock: &impl QueueClock) -> Self {
         let ticks = Ticks::within(wait, Frequency::from_hertz(clock.frequency())).count();
         let ticks = ticks.clamp(u64::from(!wait.is_zero()), FARTHEST);
         Self(clock.tick().wrapping_add(ticks))
     }
 
     /// Returns whether the expiry has passed at this tick.
-    pub(in crate::concurrency) fn has_passed(self, now: u64) -> bool {
+    pub(crate) fn has_passed(self, now: u64) -> bool {
         self.until(now) <= 0
     }
 
     /// Returns the time until then, rounded up; the longest possible on a clock that stands still.
-    pub(in crate::concurrency) fn remaining(self, clock: &impl QueueClock) -> Duration {
+    pub(crate) fn remaining(self, clock: &impl QueueClock) -> Duration {
         let ticks = Ticks::new(u64::try_from(self.until(clock.tick())).unwrap_or(0));
         ticks.duration(Frequency::from_hertz(clock.frequency())).unwrap_or(Duration::MAX)
     }
 
     /// Returns the tick of the expiry.
-    pub(in crate::concurrency) fn tick(self) -> u64 {
+    pub(crate) fn tick(self) -> u64 {
         self.0
     }
 
     /// Returns the earlier one.
-    pub(in crate::concurrency) fn earlier(self, other: Self) -> Self {
+    pub(crate) fn earlier(self, other: Self) -> Self {
         if self.until(other.0) > 0 { other } else { self }
     }
 

@@ -27,7 +27,7 @@ mod expiry;
 mod list;
 mod slot_queue;
 
-pub(super) use expiry::Expiry;
+pub(crate) use expiry::Expiry;
 pub(super) use list::{Link, List};
 pub(super) use slot_queue::SlotQueue;
 

@@ -226,7 +226,7 @@ impl<S: LimitSetRef + Deref<Target: sealed::QueuedSet>> QueuedSetRef for S {}
 mod sealed {
     use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, Patience, SetQueue};
     use crate::concurrency::queue::Expiry;
-    use crate::limit::{LimitSetDenied, SetReservation};
+    use crate::limit::{LimitSetDenied, SetReservation, Taken};
     use core::ops::Deref;
     use core::time::Duration;
 
@@ -234,6 +234,9 @@ mod sealed {
     pub trait QueuedSet: Sized {
         /// A cost for each limit.
         type Costs: Copy;
+
+        /// The costs that a call took.
+        type Taken;
 
         /// The bound on the calls in flight.
         type Bound;
@@ -244,13 +247,13 @@ mod sealed {
         fn set_queue(&self) -> &SetQueue<Self::Bound>;
 
         /// Takes the costs and a slot, or nothing. It overtakes the calls that wait.
-        fn take(&self, costs: &Self::Costs) -> Result<Self::Costs, LimitSetRefusal>;
+        fn take(&self, costs: &Self::Costs) -> Result<Self::Taken, LimitSetRefusal>;
 
         /// Returns the refusal of the limits to a call that no wait helps.
         fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal>;
 
         /// Makes the reservation of costs that were taken, and passes the turn on if the call held it.
-        fn reservation<S>(set: S, taken: Self::Costs, is_first: bool) -> SetReservation<S>
+        fn reservation<S>(set: S, taken: Self::Taken, is_first: bool) -> SetReservation<S>
         where
             S: LimitSetRef + Deref<Target = Self>;
 
@@ -266,6 +269,7 @@ mod sealed {
 
     impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> QueuedSet for LimitSet<L, C, SetQueue<P>> {
         type Costs = L::PerLimit<u32>;
+        type Taken = Taken<L>;
         type Bound = P;
 
         fn copy_of(&self, costs: &[u32]) -> Result<Self::Costs, LimitSetRefusal> {
@@ -276,7 +280,7 @@ mod sealed {
             self.bulkhead()
         }
 
-        fn take(&self, costs: &Self::Costs) -> Result<Self::Costs, LimitSetRefusal> {
+        fn take(&self, costs: &Self::Costs) -> Result<Self::Taken, LimitSetRefusal> {
             self.take_costs(costs, &self.bulkhead().bound).map_err(Into::into)
         }
 
@@ -284,7 +288,7 @@ mod sealed {
             self.refusal_of(costs).filter(LimitSetDenied::is_final).map(LimitSetRefusal::Limit)
         }
 
-        fn reservation<S>(set: S, taken: Self::Costs, is_first: bool) -> SetReservation<S>
+        fn reservation<S>(set: S, taken: Self::Taken, is_first: bool) -> SetReservation<S>
         where
             S: LimitSetRef + Deref<Target = Self>,
         {

@@ -106,7 +106,7 @@ impl<S: QueuedSetRef> Stay<S> {
         self.acquire.as_ref().zip(self.expiry).is_some_and(|(acquire, expiry)| acquire.set.has_passed(expiry))
     }
 
-    fn serve(&mut self, taken: <S::Target as QueuedSet>::Costs) -> Step<S> {
+    fn serve(&mut self, taken: <S::Target as QueuedSet>::Taken) -> Step<S> {
         let is_first = matches!(self.stage, Stage::First);
         match self.acquire.take() {
             Some(acquire) => Step::Over(Ok(QueuedSet::reservation(acquire.set, taken, is_first))),

@@ -93,6 +93,7 @@ pub struct TreeDenied {
     /// The names of the level and of the dimension.
     names: [&'static str; 2],
     is_contended: bool,
+    is_behind_waiters: bool,
 }
 
 impl TreeDenied {
@@ -105,7 +106,17 @@ impl TreeDenied {
     ) -> Self {
         // There are at most 2^16 of either, or the tables would not fit the memory.
         let (level, dimension) = (level as u16, dimension as u16);
-        Self { denied, quota, level, dimension, names, is_contended }
+        Self { denied, quota, level, dimension, names, is_contended, is_behind_waiters: false }
+    }
+
+    /// Returns this refusal as one because of calls that wait.
+    pub(super) fn behind_waiters(self) -> Self {
+        Self { is_behind_waiters: true, ..self }
+    }
+
+    /// Returns whether no wait helps.
+    pub(super) fn is_final(&self) -> bool {
+        self.denied.exceeds_burst()
     }
 
     /// Returns the number of the level that refused, counted from 0.
@@ -158,6 +169,14 @@ impl TreeDenied {
     #[must_use]
     pub const fn is_contended(&self) -> bool {
         self.is_contended
+    }
+
+    /// Returns whether other calls [wait](crate::QuotaTree::acquire) for the bucket, and this one would overtake them.
+    ///
+    /// [`retry_after`](Self::retry_after) is then the time until the bucket would be full.
+    #[must_use]
+    pub const fn is_behind_waiters(&self) -> bool {
+        self.is_behind_waiters
     }
 }
 

@@ -1,11 +1,12 @@
 //! The builder of a quota tree.
 
+use super::lines::Lines;
 use super::{KEPT_IN_FULL, Level, QuotaTree};
 use crate::OutOfRange;
 use crate::capacity::{MAX_CAPACITY, capacity_within};
 use crate::keyed::table::{BUCKETS_PER_KEY, Table, WhenFull, with_headers};
-use crate::limit::{MOST_BURSTS, PARTS_PER_BURST, Unsettled};
-use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
+use crate::limit::{Unsettled, UnsettledBounds};
+use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
 use core::hash::BuildHasher;
 use core::marker::PhantomData;
@@ -14,14 +15,8 @@ use core::time::Duration;
 /// The default capacity of a level in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The bursts that may be unsettled by default.
-const DEFAULT_UNSETTLED: f64 = 2.0;
-
-/// The default time-to-live of a reservation.
-const DEFAULT_TIME_TO_LIVE: Duration = Duration::from_secs(120);
-
-/// The allowed times-to-live.
-const TIMES_TO_LIVE: core::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
+/// The default number of calls that may wait.
+const DEFAULT_PLACES: u16 = 1_024;
 
 /// Builds a [`QuotaTree`].
 #[must_use]
@@ -36,6 +31,7 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     fewest_levels: usize,
     unsettled: f64,
     time_to_live: Duration,
+    places: u16,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -53,8 +49,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             when_full: WhenFull::default(),
             guarantees: [None; LEVELS],
             fewest_levels: 1,
-            unsettled: DEFAULT_UNSETTLED,
-            time_to_live: DEFAULT_TIME_TO_LIVE,
+            unsettled: UnsettledBounds::BURSTS,
+            time_to_live: UnsettledBounds::TIME_TO_LIVE,
+            places: DEFAULT_PLACES,
             clock,
             hasher,
             key: PhantomData,
@@ -132,6 +129,13 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         Self { time_to_live: time, ..self }
     }
 
+    /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
+    ///
+    /// The places are allocated by [`build`](Self::build), 40 bytes each on targets of 64 bits.
+    pub fn queue(self, places: u16) -> Self {
+        Self { places, ..self }
+    }
+
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, S> {
         let Self {
@@ -143,6 +147,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             fewest_levels,
             unsettled,
             time_to_live,
+            places,
             hasher,
             key,
             ..
@@ -156,6 +161,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             fewest_levels,
             unsettled,
             time_to_live,
+            places,
             clock,
             hasher,
             key,
@@ -173,6 +179,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             fewest_levels,
             unsettled,
             time_to_live,
+            places,
             clock,
             key,
             ..
@@ -186,6 +193,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             fewest_levels,
             unsettled,
             time_to_live,
+            places,
             clock,
             hasher,
             key,
@@ -208,9 +216,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             OutOfRange::check_ratio("kept", kept, 0.0..=1.0)?;
         }
         OutOfRange::check_count("dimensions", DIMENSIONS as u64, 1..=u64::MAX)?;
-        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS.into())
-            .map_err(|error| error.note("(bursts)"))?;
-        OutOfRange::check_duration("time_to_live", self.time_to_live, TIMES_TO_LIVE)?;
+        let bounds = UnsettledBounds::on(&self.clock).with_bursts(self.unsettled)?;
+        let bounds = bounds.with_time_to_live(self.time_to_live, &self.clock)?;
         let mut words = [0; LEVELS];
         for (words, keys) in words.iter_mut().zip(self.capacities) {
             capacity_within(MAX_CAPACITY / DIMENSIONS, keys)?;
@@ -225,13 +232,11 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             let kept = (kept * f64::from(KEPT_IN_FULL)) as u32;
             Level { name: self.levels[level], table, is_guarantee: self.guarantees[level].is_some(), kept, unsettled }
         });
-        let frequency = Frequency::from_hertz(self.clock.frequency());
         Ok(QuotaTree {
             levels,
             dimensions: self.dimensions,
-            // The product is at most 2^22.
-            most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
-            time_to_live: Ticks::within(self.time_to_live, frequency).count().max(1),
+            bounds,
+            lines: Lines::new(self.places),
             clock: self.clock,
             hasher: self.hasher,
             key: PhantomData,
@@ -250,6 +255,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: fmt::Debug, S> 
             .field("guarantees", &self.guarantees)
             .field("unsettled", &self.unsettled)
             .field("time_to_live", &self.time_to_live)
+            .field("places", &self.places)
             .field("clock", &self.clock)
             .finish_non_exhaustive()
     }

@@ -39,7 +39,7 @@ enum Judged<'a> {
 }
 
 /// The refusal of a word, with its level and its dimension.
-type Refused = (Denied, (usize, usize));
+pub(super) type Refused = (Denied, (usize, usize));
 
 /// Returns the refusal with the longer wait, and the first of equals.
 fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
@@ -170,7 +170,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the refusal with the longest wait that a call would get now, if any. Writes nothing.
     #[cold]
-    fn refusal(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Option<Refused> {
+    pub(super) fn refusal(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Option<Refused> {
         let mut longest: Option<Refused> = None;
         // Of each dimension, why the level before does not guarantee the call.
         let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
@@ -202,7 +202,23 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         longest
     }
 
-    fn denied(
+    /// Returns whether a call may have to wait for the tokens of a word.
+    ///
+    /// A level of guarantees refuses no call. One within its guarantee does not wait behind those that would borrow.
+    pub(super) fn may_wait(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, place: usize, dimension: usize) -> bool {
+        call.takes(place, dimension)
+            && !self.levels[place].is_guarantee
+            && !place.checked_sub(1).is_some_and(|before| self.is_guaranteed_by(before, call, dimension))
+    }
+
+    /// Returns whether a level guarantees the call now.
+    fn is_guaranteed_by(&self, place: usize, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, dimension: usize) -> bool {
+        let demand = PlannedCheck { plan: call.path[place].1[dimension], n: call.costs[dimension], keep: 0 };
+        let (level, bucket) = (&self.levels[place], call.buckets[place][dimension]);
+        level.is_guarantee && level.table.refusal_planned(bucket, demand, &self.clock).is_none()
+    }
+
+    pub(super) fn denied(
         &self,
         (denied, (level, dimension)): Refused,
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],

@@ -7,18 +7,30 @@
 // | `decision` | takes the costs of a call from all words, or from none |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
+// | `acquire`, `future` | `TreeAcquire`, `TreeAcquireFuture`: how to wait |
+// | `stay` | `Stay`: one call's way through the lines, in steps |
+// | `lines` | `Lines`: the calls that wait, in a line for each bucket that refuses |
+// | `refusal` | `TreeRefusal`: why a call that waited was refused |
 
+mod acquire;
 mod answer;
 mod builder;
 mod decision;
+mod future;
+mod lines;
+mod refusal;
 mod reservation;
+mod stay;
 
+pub use acquire::TreeAcquire;
 pub use answer::{TreeAllowed, TreeDenied};
 pub use builder::QuotaTreeBuilder;
+pub use future::TreeAcquireFuture;
+pub use refusal::TreeRefusal;
 pub use reservation::TreeReservation;
 
 use super::table::{Fingerprint, Table};
-use crate::limit::{ByPlan, Unsettled, Usage};
+use crate::limit::{ByPlan, Unsettled, UnsettledBounds, Usage};
 use crate::quota::Plan;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;
@@ -26,6 +38,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 use decision::Call;
+use lines::Lines;
 
 /// 2^64 divided by the golden ratio, by which the dimensions of a key are told apart.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -97,10 +110,9 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
     levels: [Level; LEVELS],
     dimensions: [&'static str; DIMENSIONS],
-    /// The most parts of a burst that may be unsettled.
-    most_unsettled: u32,
-    /// In ticks of the clock.
-    time_to_live: u64,
+    /// Bounds what is unsettled of each bucket.
+    bounds: UnsettledBounds,
+    lines: Lines,
     clock: C,
     hasher: S,
     key: PhantomData<fn(&K)>,
@@ -176,8 +188,11 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
-        let buckets = &self.buckets(path);
-        self.take(&Call { buckets, path, costs }).map(|(allowed, _)| allowed)
+        let call = Call { buckets: &self.buckets(path), path, costs };
+        if let Some(denied) = self.held_up(&call) {
+            return Err(denied);
+        }
+        self.take(&call).map(|(allowed, _)| allowed)
     }
 
     /// Returns how much of each level and dimension is used, and takes nothing.

@@ -1,9 +1,10 @@
 //! The costs of a call, taken from all words of a path and settled later.
 
 use super::decision::Call;
+use super::lines::{Bucket, Lines};
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
-use crate::limit::{Counted, PARTS_PER_BURST};
+use crate::limit::Counted;
 use crate::quota::Plan;
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -20,7 +21,9 @@ pub trait TreeRef: Deref<Target: Settles> {}
 
 impl<T: Deref<Target: Settles>> TreeRef for T {}
 
-mod sealed {
+pub(super) mod sealed {
+    use crate::keyed::tree::lines::Lines;
+
     /// The part of a tree that its reservations need.
     pub trait Settles {
         /// A number of tokens for each dimension.
@@ -31,6 +34,9 @@ mod sealed {
 
         /// Stops counting what was taken as unsettled.
         fn release(&self, taken: &Self::Taken);
+
+        /// Returns the calls that wait.
+        fn lines(&self) -> &Lines;
     }
 }
 
@@ -54,6 +60,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for 
                 level.unsettled(word.bucket).release(word.counted);
             }
         }
+    }
+
+    fn lines(&self) -> &Lines {
+        &self.lines
     }
 }
 
@@ -89,7 +99,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<&Self>, TreeDenied> {
-        TreeReservation::new(self, path, costs)
+        let held_up = self.held_up(&Call { buckets: &self.buckets(path), path, costs });
+        held_up.map_or_else(|| TreeReservation::new(self, path, costs), Err)
     }
 
     /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
@@ -103,7 +114,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<Arc<Self>>, TreeDenied> {
-        TreeReservation::new(Arc::clone(self), path, costs)
+        let held_up = self.held_up(&Call { buckets: &self.buckets(path), path, costs });
+        held_up.map_or_else(|| TreeReservation::new(Arc::clone(self), path, costs), Err)
     }
 }
 
@@ -111,19 +123,22 @@ impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
 {
-    fn new(tree: T, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Result<Self, TreeDenied> {
+    pub(super) fn new(
+        tree: T,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<Self, TreeDenied> {
         let buckets = tree.buckets(path);
         let (allowed, receipts) = tree.take(&Call { buckets: &buckets, path, costs })?;
         let since = tree.clock.now();
-        let generation = since / tree.time_to_live;
         let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);
         let taken = core::array::from_fn(|level| {
             let mut receipts = receipts.next();
             core::array::from_fn(|dimension| {
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten()?;
                 let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
-                let parts = parts(costs[dimension], &plan);
-                let counted = tree.levels[level].unsettled(bucket).count(parts, tree.most_unsettled, generation);
+                let word = tree.levels[level].unsettled(bucket);
+                let counted = tree.bounds.count(word, costs[dimension], plan.burst(), since);
                 Some(TakenWord { bucket, plan, receipt: Some(receipt), counted })
             })
         });
@@ -138,23 +153,32 @@ where
     /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
-        let is_alive = tree.clock.now().wrapping_sub(self.since) <= tree.time_to_live;
+        let mut gives_back = false;
+        let is_alive = tree.bounds.is_alive(self.since, tree.clock.now());
         for (level, taken) in tree.levels.iter().zip(&mut self.taken) {
             for ((taken, cost), used) in taken.iter_mut().zip(self.costs).zip(used) {
                 let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
-                        let unused = unused.min(tokens(counted.parts, plan));
+                        let unused = unused.min(counted.tokens(plan.burst()));
                         if unused > 0
                             && is_alive
                             && let Some(receipt) = receipt.take()
                         {
+                            gives_back = true;
                             level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
                         }
                     }
                 }
             }
+        }
+        if gives_back {
+            let taken = self.taken.iter().enumerate();
+            tree.lines
+                .wake(taken.flat_map(|(level, words)| {
+                    words.iter().flatten().map(move |word| Bucket::new(level, word.bucket))
+                }));
         }
         // Only now does the drop stop counting the reservation as unsettled.
     }
@@ -172,19 +196,6 @@ impl<T: TreeRef> TreeReservation<T> {
     pub fn allowed(&self) -> TreeAllowed {
         self.allowed
     }
-}
-
-/// Returns a number of tokens in parts of a plan's burst, rounded up.
-fn parts(tokens: u32, plan: &Plan) -> u32 {
-    // A cost is at most the burst.
-    let parts = (u64::from(tokens) * u64::from(PARTS_PER_BURST)).div_ceil(plan.burst().max(1).into());
-    u32::try_from(parts).unwrap_or(u32::MAX)
-}
-
-/// Returns the tokens in parts of a plan's burst, rounded down.
-fn tokens(parts: u32, plan: &Plan) -> u32 {
-    // The parts are at most those of a cost.
-    (u64::from(parts) * u64::from(plan.burst()) / u64::from(PARTS_PER_BURST)) as u32
 }
 
 impl<T: TreeRef> Drop for TreeReservation<T> {

@@ -6,6 +6,7 @@ use crate::quota::Quota;
 use crate::time::Clock;
 #[cfg(feature = "alloc")]
 use alloc::{boxed::Box, vec::Vec};
+use core::fmt;
 
 /// The most limits of a set whose length is known at run time.
 #[cfg(feature = "alloc")]
@@ -36,8 +37,15 @@ pub trait Limits: Sealed {
     #[doc(hidden)]
     type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;
 
+    /// A value for each limit, which stays with the limits.
+    #[doc(hidden)]
+    type Each<T: fmt::Debug>: AsRef<[T]> + fmt::Debug;
+
     #[doc(hidden)]
     fn filled<T: Copy>(value: T) -> Self::PerLimit<T>;
+
+    #[doc(hidden)]
+    fn each<T: fmt::Debug>(&self, make: impl Fn() -> T) -> Self::Each<T>;
 
     #[doc(hidden)]
     fn as_slice(&self) -> &[Self::Algorithm];
@@ -54,10 +62,15 @@ impl<const N: usize, A: Algorithm> Limits for [A; N] {
     type Quotas<'a> = [Quota; N];
     type Usages = [Usage; N];
     type PerLimit<T: Copy> = [T; N];
+    type Each<T: fmt::Debug> = [T; N];
 
     #[inline]
     fn filled<T: Copy>(value: T) -> [T; N] {
         [value; N]
+    }
+
+    fn each<T: fmt::Debug>(&self, make: impl Fn() -> T) -> [T; N] {
+        core::array::from_fn(|_| make())
     }
 
     #[inline]
@@ -80,10 +93,15 @@ impl<A: Algorithm> Limits for Box<[A]> {
     type Quotas<'a> = &'a [Quota];
     type Usages = Vec<Usage>;
     type PerLimit<T: Copy> = [T; MOST];
+    type Each<T: fmt::Debug> = Box<[T]>;
 
     #[inline]
     fn filled<T: Copy>(value: T) -> [T; MOST] {
         [value; MOST]
+    }
+
+    fn each<T: fmt::Debug>(&self, make: impl Fn() -> T) -> Box<[T]> {
+        self.iter().map(|_| make()).collect()
     }
 
     #[inline]

@@ -6,6 +6,7 @@
 // | `limits` | `Limits`: an array of limits, or a number of them that is known at run time |
 // | `in_flight` | `InFlight`: a bound on the calls in flight |
 // | `reservation` | `SetReservation`: costs that were taken, to be settled |
+// | `settling` | `Settling`: the bounds on what reservations may give back |
 // | `denied` | `LimitSetDenied`: the refusal |
 // | `error` | `LimitSetQuotaError`: the refusal of a quota |
 
@@ -14,14 +15,15 @@ mod error;
 mod in_flight;
 mod limits;
 mod reservation;
+mod settling;
 
 pub use denied::LimitSetDenied;
 pub use error::LimitSetQuotaError;
 pub use in_flight::InFlight;
 pub use limits::Limits;
-#[cfg(feature = "alloc")]
-pub(crate) use reservation::LimitSetRef;
 pub use reservation::SetReservation;
+#[cfg(feature = "alloc")]
+pub(crate) use reservation::{LimitSetRef, Taken};
 
 use super::algorithm::Verdict;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
@@ -34,6 +36,7 @@ use alloc::boxed::Box;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::time::Duration;
+use settling::Settling;
 
 /// Several limits that a call has to pass together, such as ten a second *and* a thousand an hour.
 ///
@@ -66,6 +69,10 @@ use core::time::Duration;
 /// cost of its own of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
 /// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited
 /// too.
+///
+/// What a reservation gives back comes on top of a limit's envelope. So at most [`unsettled`](Self::unsettled) bursts of
+/// a limit may be given back by the reservations that are unsettled at any moment: two, unless set. A reservation beyond that
+/// is allowed, but gives nothing back. After its [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
 ///
 /// # Order
 ///
@@ -106,9 +113,10 @@ use core::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct LimitSet<L, C = DefaultClock, P = ()> {
+pub struct LimitSet<L: Limits, C = DefaultClock, P = ()> {
     limits: L,
     clock: C,
+    settling: Settling<L>,
     bulkhead: P,
 }
 
@@ -133,7 +141,8 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<[A; N], C> {
     /// Creates a set of limits of any one algorithm.
     #[must_use]
     pub fn with_algorithms(limits: [A; N], clock: C) -> Self {
-        Self { limits, clock, bulkhead: () }
+        let settling = Settling::new(&limits, &clock);
+        Self { limits, clock, settling, bulkhead: () }
     }
 }
 
@@ -161,7 +170,8 @@ impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
     pub fn boxed(limits: impl IntoIterator<Item = A>, clock: C) -> Result<Self, OutOfRange> {
         let limits: Box<[A]> = limits.into_iter().collect();
         OutOfRange::check_count("limits", limits.len() as u64, 0..=limits::MOST as u64)?;
-        Ok(Self { limits, clock, bulkhead: () })
+        let settling = Settling::new(&limits, &clock);
+        Ok(Self { limits, clock, settling, bulkhead: () })
     }
 }
 
@@ -191,7 +201,8 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     /// ```
     #[must_use]
     pub fn with_bulkhead<P: InFlight>(self, bulkhead: P) -> LimitSet<L, C, P> {
-        LimitSet { limits: self.limits, clock: self.clock, bulkhead }
+        let Self { limits, clock, settling, bulkhead: () } = self;
+        LimitSet { limits, clock, settling, bulkhead }
     }
 
     /// Takes one token of every limit if all of them have one.
@@ -211,7 +222,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     ///
     /// [`LimitSetDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, n: u32) -> Result<Allowed, LimitSetDenied> {
-        self.take(|_| n, || Ok(()))
+        self.take(|_| n, |_| Ok(()))
     }
 }
 
@@ -222,9 +233,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
     /// future, counts as used in full.
     ///
-    /// In any stretch of time each limit allows its envelope and what reservations gave back in it, as
-    /// [`refund`](crate::RateLimiter::refund) says. The set never takes in advance: a call that is allowed may begin
-    /// at once.
+    /// In any stretch of time each limit allows its envelope and what reservations gave back in it. That is at most
+    /// what was [unsettled](Self::unsettled) when it began: two bursts, unless set. The set never takes in advance: a call
+    /// that is allowed may begin at once.
     ///
     /// # Errors
     ///
@@ -299,7 +310,8 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Returns the set with its bound replaced by what `change` makes of it.
     #[cfg(feature = "alloc")]
     pub(crate) fn with_bound<Q>(self, change: impl FnOnce(P) -> Q) -> LimitSet<L, C, Q> {
-        LimitSet { limits: self.limits, clock: self.clock, bulkhead: change(self.bulkhead) }
+        let Self { limits, clock, settling, bulkhead } = self;
+        LimitSet { limits, clock, settling, bulkhead: change(bulkhead) }
     }
 
     /// Puts another quota in force for the limit `index`.
@@ -379,7 +391,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Takes of each limit the cost that belongs to its index, and enters last: all or nothing.
+    /// Takes of each limit the cost that belongs to its index, and enters last, with the time of the takes: all or nothing.
     ///
     /// The swaps follow in the order of the limits, which is the same for all calls. So of two calls that take from one
     /// another, the one that is first at the first limit they share is not in the way of the other one further on: a call
@@ -388,10 +400,10 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     fn take<E: From<LimitSetDenied>>(
         &self,
         cost: impl Fn(usize) -> u32,
-        enter: impl FnOnce() -> Result<(), E>,
+        enter: impl FnOnce(u64) -> Result<(), E>,
     ) -> Result<Allowed, E> {
         let limits = self.limits.as_slice();
-        let mut verdicts = self.judge(&cost);
+        let (now, mut verdicts) = self.judge(&cost);
         if !verdicts.as_ref().iter().take(limits.len()).all(Verdict::is_allowed)
             && let Some(denied) = self.longest_refusal(&cost, verdicts.as_mut())
         {
@@ -403,14 +415,14 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
                 _ => self.take_anew(index, &cost, verdicts.as_mut())?,
             }
         }
-        enter().inspect_err(|_| self.roll_back(&cost, verdicts.as_ref()))?;
+        enter(now).inspect_err(|_| self.roll_back(&cost, verdicts.as_ref()))?;
         let tightest = verdicts.as_ref().iter().filter_map(Verdict::allowed).reduce(tighter);
         Ok(tightest.copied().unwrap_or_else(Allowed::unlimited))
     }
 
     /// Looks at all limits, reads the clock once, and judges each.
     #[inline]
-    fn judge(&self, cost: &impl Fn(usize) -> u32) -> L::PerLimit<Verdict> {
+    fn judge(&self, cost: &impl Fn(usize) -> u32) -> (u64, L::PerLimit<Verdict>) {
         let limits = self.limits.as_slice();
         let mut looks = L::filled(None);
         for (limit, look) in limits.iter().zip(looks.as_mut()) {
@@ -425,7 +437,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
                 None => Verdict::Undecided,
             };
         }
-        verdicts
+        (now, verdicts)
     }
 
     /// Returns the refusal with the longest wait.
@@ -484,7 +496,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Returns the refusal that a call with these costs would get now from the limits; takes nothing.
     #[cold]
     fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
-        self.longest_refusal(cost, self.judge(cost).as_mut())
+        self.longest_refusal(cost, self.judge(cost).1.as_mut())
     }
 }
 

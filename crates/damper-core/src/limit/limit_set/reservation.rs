@@ -1,5 +1,6 @@
 //! The costs of a call, taken of all limits and settled later.
 
+use super::settling::TakenCost;
 use super::{InFlight, LimitSet, LimitSetDenied, Limits};
 use crate::limit::TokenBucket;
 use crate::time::Clock;
@@ -17,19 +18,34 @@ impl<S: Deref<Target: Reservable>> LimitSetRef for S {}
 mod sealed {
     /// The part of a set that its reservations need.
     pub trait Reservable {
-        /// A number of tokens for each limit.
-        type Costs;
+        /// The costs that a call took.
+        type Taken;
 
-        /// Frees the slot of a call.
-        fn leave(&self);
+        /// Stops counting what a call took as unsettled, and frees its slot.
+        fn end(&self, taken: &Self::Taken);
+    }
+}
+
+/// The costs that a call took, one for each limit.
+#[derive(Clone, Copy)]
+pub struct Taken<L: Limits> {
+    costs: L::PerLimit<TakenCost>,
+    /// The tick at which they were taken.
+    since: u64,
+}
+
+impl<L: Limits> fmt::Debug for Taken<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Taken").field("costs", &self.costs.as_ref()).field("since", &self.since).finish()
     }
 }
 
 impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
-    type Costs = L::PerLimit<u32>;
+    type Taken = Taken<L>;
 
     #[inline]
-    fn leave(&self) {
+    fn end(&self, taken: &Taken<L>) {
+        self.settling.release(&taken.costs);
         self.bulkhead.leave();
     }
 }
@@ -43,7 +59,7 @@ impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct SetReservation<S: LimitSetRef> {
     set: S,
-    taken: <S::Target as Reservable>::Costs,
+    taken: <S::Target as Reservable>::Taken,
 }
 
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
@@ -55,7 +71,7 @@ impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> Set
 
     /// Returns the reservation of costs that [`LimitSet::take_costs`] took.
     #[cfg(feature = "alloc")]
-    pub(crate) fn of(set: S, taken: L::PerLimit<u32>) -> Self {
+    pub(crate) fn of(set: S, taken: Taken<L>) -> Self {
         Self { set, taken }
     }
 
@@ -80,19 +96,19 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(copy)
     }
 
-    /// Takes the costs of all limits and enters `bound`, or does neither; returns the costs.
-    pub(crate) fn take_costs<B: InFlight>(
-        &self,
-        costs: &L::PerLimit<u32>,
-        bound: &B,
-    ) -> Result<L::PerLimit<u32>, B::Refusal> {
+    /// Takes the costs of all limits and enters `bound`, or does neither.
+    pub(crate) fn take_costs<B: InFlight>(&self, costs: &L::PerLimit<u32>, bound: &B) -> Result<Taken<L>, B::Refusal> {
         let cost = |index: usize| costs.as_ref()[index];
         // The bulkhead is asked before the limits, so that they are not written to while it is full.
         if let Some(refusal) = bound.refusal() {
             return Err(self.refusal(&cost).map_or(refusal, Into::into));
         }
-        self.take(cost, || bound.enter())?;
-        Ok(*costs)
+        let mut since = 0;
+        self.take(cost, |now| {
+            since = now;
+            bound.enter()
+        })?;
+        Ok(Taken { costs: self.settling.count(&self.limits, costs, since), since })
     }
 
     /// Returns the refusal that a call with these costs would get now from the limits; writes nothing.
@@ -112,7 +128,9 @@ where
     /// Corrects the costs to what the call used, and frees its slot.
     ///
     /// For each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: those
-    /// that a full bucket has no room for are lost. Tokens that were used beyond the cost are booked as
+    /// that a full bucket has no room for are lost. So are those beyond the [bound](LimitSet::unsettled) on what is
+    /// unsettled, and all of them after the [time-to-live](LimitSet::time_to_live). Tokens that were used beyond the cost
+    /// are booked as
     /// [`charge`](crate::RateLimiter::charge) does, into debt if necessary, but none beyond
     /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. Settle a call that
     /// was not made with costs of 0.
@@ -137,10 +155,13 @@ where
     /// # Ok::<(), damper::LimitSetDenied>(())
     /// ```
     pub fn settle(self, used: L::Costs<'_>) {
-        let set = &*self.set;
-        for ((bucket, &taken), &used) in set.limits.as_slice().iter().zip(self.taken.as_ref()).zip(used.as_ref()) {
-            bucket.settle(taken, used, &set.clock);
+        let (set, Taken { costs, since }) = (&*self.set, &self.taken);
+        let is_alive = set.settling.is_alive(*since, set.clock.now());
+        for ((bucket, taken), &used) in set.limits.as_slice().iter().zip(costs.as_ref()).zip(used.as_ref()) {
+            let returnable = if is_alive { taken.returnable } else { 0 };
+            bucket.settle(taken.cost, used.max(taken.cost - returnable), &set.clock);
         }
+        // Only now does the drop stop counting the costs as unsettled.
     }
 }
 
@@ -148,7 +169,7 @@ where
 impl<S: LimitSetRef> Drop for SetReservation<S> {
     #[inline]
     fn drop(&mut self) {
-        self.set.leave();
+        self.set.end(&self.taken);
     }
 }
 

@@ -230,6 +230,8 @@ impl Observed<TokenLine> {
 impl sealed::Sealed for TokenBucket {}
 
 impl Algorithm for TokenBucket {
+    const GIVES_BACK: bool = true;
+
     // This does not go through `take_revocably`, whose answer would be copied.
     #[inline]
     fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {

@@ -14,4 +14,6 @@ mod tree_guarantees;
 #[cfg(feature = "std")]
 mod tree_settling;
 #[cfg(feature = "std")]
+mod tree_waiting;
+#[cfg(feature = "std")]
 mod windows;

@@ -6,7 +6,10 @@ use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
 use proptest::prelude::*;
 use std::collections::HashSet;
+use std::future::{Future, pending};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 type Tree = QuotaTree<u64, 2, 1, Arc<ManualClock>, Seed>;
@@ -91,6 +94,19 @@ fn a_call_beyond_its_guarantee_says_so_and_a_reservation_gives_all_of_it_back() 
     // No plan of the level of guarantees is the tightest limit.
     let allowed = tree.check(&path, [5]).unwrap();
     assert_eq!((allowed.level(), allowed.allowed().unwrap().remaining()), (1, 95));
+}
+
+#[test]
+fn a_guaranteed_call_does_not_wait_behind_those_that_would_borrow() {
+    let (tree, _) = tree(Some(0.1));
+    let (all, guarantee) = (plan(Quota::per_minute(100)), plan(Quota::per_minute(10).burst(5)));
+    let (greedy, modest) = ([(&1, [&Plan::NOTHING]), (&0, [&all])], [(&2, [&guarantee]), (&0, [&all])]);
+    assert_eq!((0..200).filter(|_| tree.check(&greedy, [1]).is_ok()).count(), 90);
+    let mut waiting = pin!(tree.acquire(&greedy, [1]).sleeping_by(|_| pending::<()>()));
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(tree.waiting(), 1);
+    assert!(!tree.check(&modest, [5]).unwrap().is_borrowed());
+    assert!(tree.check(&modest, [1]).is_err(), "it would borrow before the one that waits");
 }
 
 #[test]

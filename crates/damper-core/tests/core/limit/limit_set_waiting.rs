@@ -1,5 +1,6 @@
 //! Calls that wait for a set of limits: first come, first served, within the envelope of each limit.
 
+use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
 use damper::concurrency::{SetAcquireFuture, SetQueue};
@@ -9,9 +10,8 @@ use damper::{
 use proptest::prelude::*;
 use std::future::{Pending, pending};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -20,76 +20,6 @@ const FREQUENCY: u64 = 1_000;
 
 type Set<C, P = Bulkhead<C>> = LimitSet<[TokenBucket; 2], C, SetQueue<P>>;
 type Clocked = Arc<ManualClock>;
-
-/// A timer on the manual clock.
-#[derive(Clone, Debug)]
-struct Timer {
-    clock: Clocked,
-    alarms: Arc<Mutex<Vec<(u64, Waker)>>>,
-}
-
-impl Timer {
-    fn new() -> Self {
-        Self { clock: Arc::new(ManualClock::with_frequency(FREQUENCY)), alarms: Arc::default() }
-    }
-
-    fn now(&self) -> u64 {
-        damper::Clock::now(&*self.clock)
-    }
-
-    /// Advances to the next alarm, at most to `target`.
-    fn advance_towards(&self, target: u64) {
-        let next = self.alarms.lock().unwrap().iter().map(|&(due, _)| due).min().unwrap_or(target);
-        self.clock.advance_ticks(next.clamp(self.now(), target) - self.now());
-        let due = self.alarms.lock().unwrap().extract_if(.., |&mut (due, _)| due <= self.now()).collect::<Vec<_>>();
-        for (_, waker) in due {
-            waker.wake();
-        }
-    }
-}
-
-/// A sleep on the timer.
-#[derive(Debug)]
-struct Sleeping {
-    timer: Timer,
-    due: u64,
-}
-
-impl Future for Sleeping {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if self.timer.now() >= self.due {
-            return Poll::Ready(());
-        }
-        self.timer.alarms.lock().unwrap().push((self.due, context.waker().clone()));
-        Poll::Pending
-    }
-}
-
-impl damper::time::Sleep for Timer {
-    type Sleeping = Sleeping;
-
-    fn sleep(&self, duration: Duration) -> Sleeping {
-        let ticks = u64::try_from(duration.as_millis()).unwrap();
-        Sleeping { timer: self.clone(), due: self.now() + ticks }
-    }
-}
-
-#[derive(Debug, Default)]
-struct Flag(AtomicBool);
-
-impl Wake for Flag {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::SeqCst);
-    }
-}
-
-impl Flag {
-    fn take(&self) -> bool {
-        self.0.swap(false, Ordering::SeqCst)
-    }
-}
 
 /// A call that waits.
 struct Waiting {
@@ -143,7 +73,7 @@ const PLACES: usize = 3;
 
 impl Comparison {
     fn new(models: [Bucket; 2], slots: u32) -> Self {
-        let timer = Timer::new();
+        let timer = Timer::new(FREQUENCY);
         let pool = Bulkhead::with_clock(slots, Arc::clone(&timer.clock));
         let set = LimitSet::with_clock(models.map(|model| model.quota()), Arc::clone(&timer.clock));
         let set = Arc::new(set.with_bulkhead(pool).queue(PLACES as u16));
@@ -406,7 +336,7 @@ fn threads_wait_for_a_settlement() {
 /// Each call is served in its turn. The large estimates cost the others what it takes to fill the burst, and no more.
 #[test]
 fn large_estimates_delay_others_by_a_fill_each() {
-    let timer = Timer::new();
+    let timer = Timer::new(FREQUENCY);
     let quotas = [Quota::per_second(10).burst(10), Quota::per_second(100).burst(100)];
     let limits = LimitSet::with_clock(quotas, Arc::clone(&timer.clock))
         .with_bulkhead(Bulkhead::with_clock(64, Arc::clone(&timer.clock)));

@@ -9,6 +9,8 @@ mod limit_set;
 #[cfg(feature = "std")]
 mod limit_set_costs;
 #[cfg(feature = "std")]
+mod limit_set_settling;
+#[cfg(feature = "std")]
 mod limit_set_waiting;
 #[cfg(feature = "std")]
 mod limiter_trait;

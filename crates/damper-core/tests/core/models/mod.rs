@@ -2,12 +2,16 @@
 
 #[cfg(feature = "std")]
 pub(crate) mod admission;
+#[cfg(feature = "std")]
+pub(crate) mod alarms;
 pub(crate) mod backoff;
 pub(crate) mod breaker;
 pub(crate) mod bucket;
 #[cfg(feature = "std")]
 pub(crate) mod bulkhead;
 pub(crate) mod cases;
+#[cfg(feature = "std")]
+pub(crate) mod estimates;
 #[cfg(feature = "std")]
 pub(crate) mod fast_seed;
 pub(crate) mod fifo;

@@ -1,0 +1,49 @@
+//! The refusal of a call that waited for a tree.
+
+use super::TreeDenied;
+use core::fmt;
+use core::time::Duration;
+
+/// Why a call that would wait for a [`QuotaTree`](crate::QuotaTree) was refused: it took nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum TreeRefusal {
+    /// A limit refused the call: its cost exceeds the burst, or the time to wait was over.
+    Denied(TreeDenied),
+    /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
+    QueueFull,
+    /// The time to wait was over while older calls waited for a bucket that this call takes from.
+    TimedOut,
+}
+
+impl TreeRefusal {
+    /// Returns the shortest wait after which the limits allow the call, if one refused it.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Denied(denied) => denied.retry_after(),
+            Self::QueueFull | Self::TimedOut => None,
+        }
+    }
+}
+
+impl From<TreeDenied> for TreeRefusal {
+    fn from(denied: TreeDenied) -> Self {
+        Self::Denied(denied)
+    }
+}
+
+impl fmt::Display for TreeRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Denied(denied) => denied.fmt(f),
+            Self::QueueFull => f.write_str("too many calls wait for the limits, queue full"),
+            Self::TimedOut => f.write_str("other calls waited for the limits longer than this one could"),
+        }
+    }
+}
+
+crate::internal::debug_by_display!(TreeRefusal);
+
+impl core::error::Error for TreeRefusal {}

@@ -1,0 +1,140 @@
+//! What reservations of a set may still give back.
+
+use super::{LimitSet, Limits};
+use crate::OutOfRange;
+use crate::limit::{Algorithm, Counted, Unsettled, UnsettledBounds};
+use crate::time::Clock;
+use core::fmt;
+use core::time::Duration;
+
+/// The word of each limit that counts what is unsettled, and the bounds on them.
+pub(super) struct Settling<L: Limits> {
+    words: L::Each<Unsettled>,
+    bounds: UnsettledBounds,
+}
+
+/// The cost that a reservation took of one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenCost {
+    pub(super) cost: u32,
+    /// How much of it may be given back.
+    pub(super) returnable: u32,
+    counted: Counted,
+}
+
+impl TakenCost {
+    /// Describes a cost of which nothing may be given back.
+    pub(super) const fn for_good(cost: u32) -> Self {
+        Self { cost, returnable: 0, counted: Counted::NOTHING }
+    }
+}
+
+impl<L: Limits> Settling<L> {
+    pub(super) fn new(limits: &L, clock: &impl Clock) -> Self {
+        Self { words: limits.each(Unsettled::new), bounds: UnsettledBounds::on(clock) }
+    }
+
+    /// Counts costs that were taken at the tick `since` as unsettled, as far as the bounds allow.
+    pub(super) fn count(&self, limits: &L, costs: &L::PerLimit<u32>, since: u64) -> L::PerLimit<TakenCost> {
+        let mut taken = L::filled(TakenCost::for_good(0));
+        let limits = limits.as_slice().iter().zip(self.words.as_ref());
+        for ((limit, word), (taken, &cost)) in limits.zip(taken.as_mut().iter_mut().zip(costs.as_ref())) {
+            *taken = self.counted(limit, word, cost, since);
+        }
+        taken
+    }
+
+    fn counted(&self, limit: &L::Algorithm, word: &Unsettled, cost: u32, since: u64) -> TakenCost {
+        if !L::Algorithm::GIVES_BACK || cost == 0 {
+            return TakenCost::for_good(cost);
+        }
+        let quota = limit.quota();
+        if quota.is_unlimited() {
+            return TakenCost::for_good(cost);
+        }
+        let counted = self.bounds.count(word, cost, quota.burst_size(), since);
+        TakenCost { cost, returnable: counted.tokens(quota.burst_size()).min(cost), counted }
+    }
+
+    /// Stops counting costs as unsettled, after they were given back.
+    pub(super) fn release(&self, taken: &L::PerLimit<TakenCost>) {
+        for (word, taken) in self.words.as_ref().iter().zip(taken.as_ref()) {
+            word.release(taken.counted);
+        }
+    }
+
+    /// Returns whether a reservation of the tick `since` may still give something back.
+    pub(super) fn is_alive(&self, since: u64, now: u64) -> bool {
+        self.bounds.is_alive(since, now)
+    }
+}
+
+impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
+    /// Sets how many bursts of each limit may be reserved and unsettled, 2 unless set.
+    ///
+    /// In any stretch of time a limit allows its envelope and what reservations give back in it, which is at most what was
+    /// unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
+    /// The guide's page on trees compares the choices. A burst is that of the quota in force when the reservation is made.
+    ///
+    /// Call it before the first use, like [`queue`](Self::queue).
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] unless it is from 0 to 255.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let tokens = LimitSet::with_clock([Quota::per_minute(6_000)], ManualClock::new()).unsettled(0.5)?;
+    /// tokens.reserve([6_000])?.settle([0]);
+    /// assert_eq!(tokens.peek()[0].used(), 3_000); // half a burst was given back
+    ///
+    /// let error = tokens.unsettled(-1.0).unwrap_err();
+    /// assert_eq!(error.to_string(), "unsettled is -1.0, it must be 0.0 to 255.0 (bursts)");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unsettled(mut self, bursts: f64) -> Result<Self, OutOfRange> {
+        self.settling.bounds = self.settling.bounds.with_bursts(bursts)?;
+        Ok(self)
+    }
+
+    /// Sets the time after which a reservation counts as used in full, two minutes unless set.
+    ///
+    /// Take the longest that a call lasts. A reservation that is never settled takes up the bound for two of these times
+    /// at most.
+    ///
+    /// Call it before the first use, like [`queue`](Self::queue).
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] unless it is from a millisecond to 30 days.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let tokens = LimitSet::with_clock([Quota::per_hour(3_600)], &clock).time_to_live(Duration::from_secs(60))?;
+    /// let call = tokens.reserve([100])?;
+    /// clock.advance(Duration::from_secs(61));
+    /// call.settle([10]); // too late
+    /// assert_eq!(tokens.peek()[0].used(), 39); // 61 of the 100 were refilled
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn time_to_live(mut self, time: Duration) -> Result<Self, OutOfRange> {
+        self.settling.bounds = self.settling.bounds.with_time_to_live(time, &self.clock)?;
+        Ok(self)
+    }
+}
+
+impl<L: Limits> fmt::Debug for Settling<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settling").field("words", &self.words).field("bounds", &self.bounds).finish()
+    }
+}
