@@ -175,6 +175,7 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
+mod lines;
 mod pacing;
 mod peer;
 mod rate_limit;
@@ -203,8 +204,9 @@ pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
 };
+pub use lines::Lines;
 pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
