@@ -1,9 +1,11 @@
 //! The targets that settings are applied to.
 
 use super::SettingChange;
+use crate::plans::Plans;
 use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
     ClientRateLimitSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerDeadlineSettings,
+    TreeSettings,
 };
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
 use damper_core::concurrency::{
@@ -249,6 +251,22 @@ where
 }
 
 /// Changes the limit and the queue. The longest wait is another target: see [`Live`].
+/// All plans are replaced at once.
+impl<const DIMENSIONS: usize> Reload<TreeSettings> for Arc<Plans<DIMENSIONS>> {
+    fn can_apply(&self, _: &TreeSettings, new: &TreeSettings) -> Result<(), String> {
+        new.check_dimensions(&self.dimensions()).map_err(|error| error.to_string())
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &TreeSettings, new: &TreeSettings) -> Result<(), String> {
+        new.fill(self);
+        Ok(())
+    }
+}
+
 impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
     fn takes(&self, change: &SettingChange) -> bool {
         is_live_but(change, "max_wait")
