@@ -98,16 +98,18 @@ impl LimitTelemetry {
         })
     }
 
-    /// Counts a refusal, with the tier of the key and the prefix if there are such.
+    /// Counts a refusal, with the tier of the key, the prefix, and the level and dimension of a tree if there are such.
     #[cfg(feature = "metrics")]
     fn count_refused(&self, limit: &str, limited: &Limited) {
         let (tier, prefix) = (limited.tier(), limited.prefix());
-        if tier.is_none() && prefix.is_none() {
+        if tier.is_none() && prefix.is_none() && limited.level().is_none() {
             return self.counters(limit).refused.increment(1);
         }
         let mut labels = Vec::from([Label::new("limit", limit.to_owned())]);
         labels.extend(tier.map(|tier| Label::new("tier", tier.to_string())));
         labels.extend(prefix.map(|prefix| Label::new("prefix", prefix.to_string())));
+        labels.extend(limited.level().map(|level| Label::new("level", level)));
+        labels.extend(limited.dimension().map(|dimension| Label::new("dimension", dimension)));
         counter!(LIMIT_REFUSED.name(), labels).increment(1);
     }
 
@@ -131,8 +133,10 @@ impl LimitTelemetry {
             let retry_after_ms = limited.retry_after().map(millis);
             let quota = limited.standing().quota;
             let (tier, prefix) = (limited.tier(), limited.prefix().map(tracing::field::display));
+            let (level, dimension) = (limited.level(), limited.dimension());
             tracing::debug!(
-                target: "damper", limit = name, method, path, key, tier, prefix, retry_after_ms, %quota, suppressed, "{limited}"
+                target: "damper", limit = name, method, path, key, tier, prefix, level, dimension, retry_after_ms,
+                %quota, suppressed, "{limited}"
             );
         }
     }

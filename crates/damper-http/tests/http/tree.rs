@@ -96,6 +96,41 @@ async fn refusal_names_the_level_and_the_dimension_and_no_key() {
     assert_eq!(*limited.lock().unwrap(), [("user", "tokens"), ("organisation", "tokens")]);
 }
 
+/// Refusals are counted by level and dimension, and no label has a key.
+#[cfg(feature = "metrics")]
+#[test]
+fn refusals_are_counted_by_level_and_dimension() {
+    let recorder = metrics_util::debugging::DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let layer = layer(&tree()).costs(|_| [1, 1_000]).named("model").unwrap();
+    let exporter = damper::metrics::Exporter::new().layer(layer.clone());
+    metrics::with_local_recorder(&recorder, || {
+        exporter.record();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut client = Client::of(serve_hello(layer).await).await;
+            for user in ["alice", "alice", "bob", "carol", "dave", "erin"] {
+                get(&mut client, user).await;
+            }
+        });
+    });
+    let mut counts = Vec::new();
+    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
+        let labels: Vec<_> = key.key().labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        counts.push(format!("{} {} {value:?}", key.key().name(), labels.join(",")));
+    }
+    counts.sort();
+    counts.retain(|count| !count.ends_with("Counter(0)"));
+    assert_eq!(
+        counts,
+        [
+            "damper_limit_allowed_total limit=model Counter(3)",
+            "damper_limit_refused_total limit=model,level=organisation,dimension=tokens Counter(2)",
+            "damper_limit_refused_total limit=model,level=user,dimension=tokens Counter(1)",
+        ]
+    );
+}
+
 #[tokio::test]
 async fn request_without_a_path_is_an_error_unless_it_is_exempt() {
     let errors = Arc::new(Mutex::new(Vec::new()));
