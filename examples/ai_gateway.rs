@@ -13,8 +13,7 @@ use damper::{Clock, ManualClock, QuotaTree};
 use futures_util::stream::{self, StreamExt};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use std::sync::Arc;
-use std::{collections::BTreeMap, convert::Infallible, error::Error, fs, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, convert::Infallible, error::Error, fs, net::SocketAddr, sync::Arc, time::Duration};
 
 const SETTINGS: &str = "\
 [server.tree]
@@ -27,6 +26,7 @@ organisation = { requests = '3000/min', tokens = '90000/min burst 3000' }
 const MINUTE: Duration = Duration::from_secs(60);
 
 type Tree = QuotaTree<str, 3, 2, Arc<ManualClock>>;
+type ToModel = (Client<HttpConnector, Body>, SocketAddr);
 type AnyError = Box<dyn Error + Send + Sync>;
 
 /// The keys of a user's path, each with the name of its plan.
@@ -40,8 +40,8 @@ fn number_in(headers: &HeaderMap, name: &str) -> Option<u32> {
 }
 
 /// Reads the usage so far in a line, as the gateway and the clients do.
-fn usage(line: &[u8]) -> Option<u32> {
-    str::from_utf8(line).ok()?.strip_prefix("data: {\"usage\": ")?.strip_suffix('}')?.parse().ok()
+fn usage(line: &str) -> Option<u32> {
+    line.strip_prefix("data: {\"usage\": ")?.strip_suffix('}')?.parse().ok()
 }
 
 /// Streams four events with a growing usage as the model does, and falls silent earlier if it is told to.
@@ -51,8 +51,6 @@ async fn model(call: Request) -> Response {
     let events = stream::iter(1..=events).map(event).chain(stream::pending().take(usize::from(events < 4)));
     Response::new(Body::from_stream(events.map(|event| Ok::<_, Infallible>(Bytes::from(event)))))
 }
-
-type ToModel = (Client<HttpConnector, Body>, SocketAddr);
 
 async fn proxy(State((client, model)): State<ToModel>, mut call: Request) -> Result<Response, StatusCode> {
     *call.uri_mut() = format!("http://{model}/").parse().map_err(|_| StatusCode::BAD_REQUEST)?;
@@ -69,6 +67,7 @@ fn gateway(tree: &Arc<Tree>, plans: &Arc<Plans<2>>, model: SocketAddr) -> Router
     let limit = limit.costs(|head| [1, 2 * number_in(head.headers, "x-tokens").unwrap_or(1_000)]);
     let limit = limit.charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
         let mut lines = Lines::up_to(1_024);
+        let usage = |line| str::from_utf8(line).ok().and_then(usage);
         move |piece, used| lines.push(piece, |line| used[1] = usage(line).unwrap_or(used[1]))
     });
     let client = Client::builder(TokioExecutor::new()).build_http();
@@ -87,12 +86,10 @@ async fn work(url: String, user: &'static str, clock: Arc<ManualClock>, end: u64
     let (client, mut got) = (reqwest::Client::new(), 0);
     for call in (0..).take_while(|_| clock.now() < end) {
         let call = client.get(&url).header("x-user", user).header("x-tokens", 60 + call % 5 * 20).send().await?;
-        match call.status() {
-            StatusCode::OK => {
-                got += call.text().await?.lines().filter_map(|line| usage(line.as_bytes())).last().unwrap_or(0)
-            }
-            _ => clock.advance(Duration::from_millis(20)),
+        if call.status() == StatusCode::TOO_MANY_REQUESTS {
+            clock.advance(Duration::from_millis(20));
         }
+        got += call.text().await?.lines().filter_map(usage).last().unwrap_or(0);
     }
     Ok(got.into())
 }
@@ -100,14 +97,11 @@ async fn work(url: String, user: &'static str, clock: Arc<ManualClock>, end: u64
 /// Lets eight workers call for a minute. Prints what each level got and checks it. Returns what the organisation got.
 async fn minute(url: &str, clock: &Arc<ManualClock>, plans: &Plans<2>) -> Result<u64, AnyError> {
     clock.advance(MINUTE); // all buckets are full
-    let begin = clock.now();
+    let (begin, end) = (clock.now(), clock.now() + MINUTE.as_nanos() as u64);
     let users = ["ann", "bob", "cyd", "dan"].repeat(2);
-    let workers = users.iter().map(|user| {
-        let work = work(url.to_owned(), user, Arc::clone(clock), begin + MINUTE.as_nanos() as u64);
-        tokio::spawn(work)
-    });
-    let mut got = BTreeMap::<_, u64>::new();
-    for (user, worker) in users.iter().zip(workers.collect::<Vec<_>>()) {
+    let spawn = |user| tokio::spawn(work(url.to_owned(), user, Arc::clone(clock), end));
+    let (workers, mut got): (Vec<_>, _) = (users.iter().copied().map(spawn).collect(), BTreeMap::<_, u64>::new());
+    for (user, worker) in users.into_iter().zip(workers) {
         let tokens = worker.await??;
         steps(user).into_iter().flatten().for_each(|(key, plan)| *got.entry((plan, key)).or_default() += tokens);
     }
@@ -146,8 +140,7 @@ async fn main() -> Result<(), AnyError> {
     let mut answer = call.send().await?;
     let event = answer.chunk().await?.ok_or("an event")?;
     let paths = steps("ann").ok_or("a path")?.map(|(key, plan)| (key, plans.get(plan)));
-    let used =
-        || tree.peek(&paths.each_ref().map(|(key, plans)| (*key, plans.each_ref()))).map(|level| level[1].used());
+    let used = || tree.peek(&paths.each_ref().map(|(key, of)| (*key, of.each_ref()))).map(|level| level[1].used());
     assert_eq!(used(), [800; 3]);
     drop(answer);
     while used() != [100; 3] {
