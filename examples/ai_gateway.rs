@@ -1,4 +1,4 @@
-//! A gateway before a language model: requests and tokens a minute of users, teams and an organisation, in one decision.
+//! A gateway before a language model: limits of users, teams and an organisation in requests and tokens.
 //!
 //! A call reserves an estimate, and settles what the events of its streamed answer say. A client that disconnects pays
 //! for what it got. The plans are in a file, which changes while clients call. The sockets are real. Time passes only
@@ -44,7 +44,7 @@ fn usage(line: &str) -> Option<u32> {
     line.strip_prefix("data: {\"usage\": ")?.strip_suffix('}')?.parse().ok()
 }
 
-/// Streams four events with a growing usage as the model does, and falls silent earlier if it is told to.
+/// Streams four events with a growing usage, and falls silent earlier if the call says so.
 async fn model(call: Request) -> Response {
     let [tokens, events] = ["x-tokens", "x-events"].map(|name| number_in(call.headers(), name).unwrap_or(4));
     let event = move |number| format!("data: {{\"usage\": {}}}\n\n", tokens * number / 4);
@@ -94,7 +94,7 @@ async fn work(url: String, user: &'static str, clock: Arc<ManualClock>, end: u64
     Ok(got.into())
 }
 
-/// Lets eight workers call for a minute. Prints what each level got and checks it. Returns what the organisation got.
+/// Lets eight workers call for a minute, checks what each level got, and returns what all got.
 async fn minute(url: &str, clock: &Arc<ManualClock>, plans: &Plans<2>) -> Result<u64, AnyError> {
     clock.advance(MINUTE); // all buckets are full
     let (begin, end) = (clock.now(), clock.now() + MINUTE.as_nanos() as u64);

@@ -250,7 +250,6 @@ where
     }
 }
 
-/// Changes the limit and the queue. The longest wait is another target: see [`Live`].
 /// All plans are replaced at once.
 impl<const DIMENSIONS: usize> Reload<TreeSettings> for Arc<Plans<DIMENSIONS>> {
     fn can_apply(&self, _: &TreeSettings, new: &TreeSettings) -> Result<(), String> {
@@ -267,6 +266,7 @@ impl<const DIMENSIONS: usize> Reload<TreeSettings> for Arc<Plans<DIMENSIONS>> {
     }
 }
 
+/// Changes the limit and the queue. The longest wait is another target: see [`Live`].
 impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
     fn takes(&self, change: &SettingChange) -> bool {
         is_live_but(change, "max_wait")

@@ -58,11 +58,11 @@ impl Setting for PlanQuotas {
 }
 
 section! {
-    /// The limits of a quota tree, such as user, team and organisation, and its plans. The program names the levels and the dimensions.
+    /// The limits of a quota tree and its plans. The program names the levels and the dimensions.
     TreeSettings {
         /// How many keys of each level have buckets of their own.
         max_keys: u32 = 8192, Kind::Count { min: 1, max: 1 << 24 }, Restart;
-        /// How many bursts of a bucket may be reserved and unsettled, which bounds what refunds add to its envelope.
+        /// How many bursts of a bucket may be reserved and unsettled. Refunds add at most that.
         unsettled: f64 = 2.0, Kind::Number { min: 0.0, max: 255.0 }, Restart;
         /// After which time a reservation counts as used in full. Take the longest that a call lasts.
         time_to_live: Duration = Duration::from_secs(120), Kind::Duration { min: Duration::from_millis(1), max: MONTH }, Restart;

@@ -61,7 +61,7 @@ fn later_sources_add_to_plans() {
     let plans = settings.server.tree.named_plans(["requests", "tokens"]).unwrap();
     assert_eq!(plans.get("pro"), [plan("700/min"), plan("90000/min burst 5000")]);
     assert_eq!(plans.get("team"), [Plan::UNLIMITED, plan("9/s")]);
-    let again = Sources::new().toml("again.toml", settings.to_toml()).load().unwrap();
+    let again = Sources::new().toml("again.toml", &settings.to_toml()).load().unwrap();
     assert_eq!(again, settings, "they are written as they are read");
 }
 

@@ -71,7 +71,7 @@ impl<L> fmt::Debug for Correction<L> {
     }
 }
 
-/// The answer to a request whose cost is reserved: the standing if it was asked for, and the reservation.
+/// The answer to a request that reserves its cost, with the standing if it was asked for.
 pub(crate) type ReserveAnswer = Result<(Option<Standing>, Box<dyn Reservation>), Refusal>;
 
 /// The cost of a request that was taken, to be settled.

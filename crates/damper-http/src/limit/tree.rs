@@ -177,7 +177,9 @@ where
     }
 }
 
-/// It reads nothing: what a tree holds belongs to keys, which no metric has. Its layer counts refusals by level and dimension.
+/// It reads nothing, because what a tree holds belongs to keys, which no metric has.
+///
+/// Its layer counts refusals by level and dimension.
 #[cfg(feature = "metrics")]
 impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize, C, S> damper_metrics::Source
     for TreeLimit<K, LEVELS, DIMENSIONS, C, S>

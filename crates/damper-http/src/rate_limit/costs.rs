@@ -17,7 +17,7 @@ pub(super) type RequestCost = Arc<dyn Fn(&Head<'_>) -> u32 + Send + Sync>;
 /// Writes the cost of a request by the head of its response, in tokens of each dimension.
 type CostByResponse = Arc<dyn Fn(&Head<'_>, &response::Parts, &mut [u32]) + Send + Sync>;
 
-/// Corrects the cost of a request by the next piece of its response's body, in tokens of each dimension.
+/// Corrects the cost of a request by the next piece of a body, in tokens of each dimension.
 type CountPiece = Box<dyn FnMut(&[u8], &mut [u32]) + Send + Sync>;
 
 /// Makes what counts the body of a response.
@@ -147,7 +147,7 @@ impl EverySecond {
     }
 }
 
-/// What a request has taken, and may get back.
+/// The tokens that a request has taken and may get back.
 pub(super) enum Taken {
     /// So many tokens of a limit that remembers nothing of the request.
     Tokens(u32),

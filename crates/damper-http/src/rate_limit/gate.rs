@@ -22,7 +22,7 @@ pub struct Decided<T> {
     pub(super) candidate: CandidateAnswer,
 }
 
-/// What a request that may pass has got.
+/// The answer to a request that may pass.
 pub struct Passage {
     /// The standing of the limit, if it was asked for.
     pub(super) standing: Option<Standing>,

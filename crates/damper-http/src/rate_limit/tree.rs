@@ -15,7 +15,9 @@ where
     C: Clock,
     S: BuildHasher,
 {
-    /// Creates a layer with the limits of a quota tree, such as user, team and organisation, in one decision.
+    /// Creates a layer with the limits of a quota tree, which are one decision.
+    ///
+    /// The levels are such as user, team and organisation, and the dimensions such as requests and tokens.
     ///
     /// `path` returns the key and the plans of each level, from the request's head. A request for which it returns `None` gets
     /// `500 Internal Server Error`, because otherwise a client that leaves its credentials out would evade the limits. Put the layer

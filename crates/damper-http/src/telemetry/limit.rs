@@ -98,7 +98,7 @@ impl LimitTelemetry {
         })
     }
 
-    /// Counts a refusal, with the tier of the key, the prefix, and the level and dimension of a tree if there are such.
+    /// Counts a refusal, with the tier, the prefix, the level and the dimension that it has.
     #[cfg(feature = "metrics")]
     fn count_refused(&self, limit: &str, limited: &Limited) {
         let (tier, prefix) = (limited.tier(), limited.prefix());

@@ -322,7 +322,7 @@ async fn limiters_are_charged_by_bodies_too() {
     assert_eq!(limiter.peek().used(), 19);
 }
 
-/// An estimate counts as used in full if the service fails, or if the client goes away before there is a response.
+/// An estimate counts as used in full if the service fails, or if the client gives up too early.
 #[tokio::test]
 async fn request_without_a_response_keeps_its_estimate() {
     let tree = tree();
