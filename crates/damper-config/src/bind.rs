@@ -266,8 +266,10 @@ impl<T: Tree> Binder<'_, T> {
         seen: &mut BTreeSet<String>,
     ) {
         let full = if name.is_empty() { path.to_owned() } else { joined(path, name) };
+        let is_plan = matches!(key.kind, Kind::Plans { .. });
         match value {
-            Value::Table(members) => {
+            // A plan that limits nothing would count as unknown.
+            Value::Table(members) if !members.is_empty() || !is_plan || name.is_empty() => {
                 for Member { key: next, value, origin } in members {
                     self.names(key, path, &joined(name, &next), value, &origin, seen);
                 }
@@ -275,7 +277,6 @@ impl<T: Tree> Binder<'_, T> {
             // An empty table of YAML.
             Value::Null if name.is_empty() => {}
             value => {
-                let is_plan = matches!(key.kind, Kind::Plans { .. });
                 let name = if is_plan { name } else { name.strip_suffix(".quota").unwrap_or(name) };
                 let dots = name.matches('.').count();
                 if dots < usize::from(is_plan) {

@@ -165,7 +165,9 @@ fn property(section: &dyn Section, key: &Key) -> Value {
                 "type": "object",
                 "maxProperties": max,
                 "propertyNames": names,
-                "additionalProperties": { "type": "object", "propertyNames": names, "additionalProperties": quota },
+                "additionalProperties": {
+                    "type": "object", "minProperties": 1, "propertyNames": names, "additionalProperties": quota
+                },
             }))
         }
         Kind::FunctionQuotas => {

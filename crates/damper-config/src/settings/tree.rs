@@ -68,7 +68,7 @@ section! {
         time_to_live: Duration = Duration::from_secs(120), Kind::Duration { min: Duration::from_millis(1), max: MONTH }, Restart;
         /// The quotas of plans, by the name of the plan and of the dimension: `plans.pro.requests`.
         ///
-        /// A dimension without a quota is unlimited. Unknown names have the plan `default`, without which there are no plans. A reload
+        /// A dimension without a quota is unlimited, and a plan limits one dimension at least. Unknown names have the plan `default`, without which there are no plans. A reload
         /// replaces all plans at once.
         plans: PlanQuotas = PlanQuotas::default(), Kind::Plans { max: MAX_PLANS }, Live private;
     }

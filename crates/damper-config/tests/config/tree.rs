@@ -33,7 +33,11 @@ fn mistakes_name_their_place_and_what_is_allowed() {
     for (text, expected) in [
         (
             "[server.tree.plans]\ndefault.requests = 'sixty'",
-            "app.toml:2:1: server.tree.plans.default.requests is \"sixty\", it must be",
+            "app.toml:2:9: server.tree.plans.default.requests is \"sixty\", it must be",
+        ),
+        (
+            "[server.tree.plans]\ndefault = {}",
+            "server.tree.plans.default is a table, it must be a table of quotas such as",
         ),
         ("[server.tree.plans]\ndefault = '60/min'", "it must be a table of quotas"),
         ("[server.tree.plans]\ndefault.requests.quota = '60/min'", "did you mean server.tree.plans.default.requests?"),

@@ -102,6 +102,14 @@ pub trait Limit {
         let _ = head;
         None
     }
+
+    /// The name of the plan that refused a request, for metrics. Default: none.
+    ///
+    /// There must be few names, because each has a counter of its own.
+    fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
+        let _ = (head, limited);
+        None
+    }
 }
 
 /// The answer of a limit to a request: it may pass, or a refusal.

@@ -5,6 +5,7 @@ use super::{Detail, Limit, LimitDecision, LimitError, Limited, NoWait, Refusal, 
 use crate::Head;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -28,6 +29,9 @@ type ReadPath<K, const LEVELS: usize, const DIMENSIONS: usize> =
 /// Estimates the costs of a request.
 type Estimate<const DIMENSIONS: usize> = Arc<dyn Fn(&Head<'_>) -> [u32; DIMENSIONS] + Send + Sync>;
 
+/// Returns the names of the plans of a request, one for each level.
+type PlanNames<const LEVELS: usize> = Arc<dyn for<'a> Fn(&Head<'a>) -> [Cow<'a, str>; LEVELS] + Send + Sync>;
+
 /// The error of a request for which the closure returned no path.
 const NO_PATH: &str = "the function that reads a request's path in the quota tree returned none; \
     authenticate requests before the limit, and exempt those that have no path";
@@ -48,6 +52,7 @@ pub struct TreeLimit<
     tree: Arc<QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
     path: ReadPath<K, LEVELS, DIMENSIONS>,
     estimate: Option<Estimate<DIMENSIONS>>,
+    plan_names: Option<PlanNames<LEVELS>>,
 }
 
 impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize, C, S>
@@ -61,7 +66,7 @@ impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize
         tree: Arc<QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
         path: impl for<'a> Fn(&Head<'a>) -> Option<TreePath<'a, K, LEVELS, DIMENSIONS>> + Send + Sync + 'static,
     ) -> Self {
-        Self { tree, path: Arc::new(path), estimate: None }
+        Self { tree, path: Arc::new(path), estimate: None, plan_names: None }
     }
 
     /// Sets the costs of a request, one for each dimension. Default: 1 in each.
@@ -70,6 +75,15 @@ impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize
     #[must_use]
     pub fn costs(self, costs: impl Fn(&Head<'_>) -> [u32; DIMENSIONS] + Send + Sync + 'static) -> Self {
         Self { estimate: Some(Arc::new(costs)), ..self }
+    }
+
+    /// Sets the names of a request's plans, one for each level, which metrics of refusals have as a label. Default: none.
+    #[must_use]
+    pub fn plan_names(
+        self,
+        names: impl for<'a> Fn(&Head<'a>) -> [Cow<'a, str>; LEVELS] + Send + Sync + 'static,
+    ) -> Self {
+        Self { plan_names: Some(Arc::new(names)), ..self }
     }
 }
 
@@ -126,6 +140,12 @@ where
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<NoWait> {
         let check = self.take(head, cost, detail, |tree, path, costs| Ok((tree.check(path, costs)?, ())));
         LimitDecision::from(check.map(|(standing, ())| standing))
+    }
+
+    fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
+        let level = self.tree.levels().iter().position(|level| Some(*level) == limited.level())?;
+        let names = (self.plan_names.as_ref()?)(head);
+        Some(names.get(level)?.to_string())
     }
 }
 
@@ -191,7 +211,12 @@ impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize
     for TreeLimit<K, LEVELS, DIMENSIONS, C, S>
 {
     fn clone(&self) -> Self {
-        Self { tree: Arc::clone(&self.tree), path: Arc::clone(&self.path), estimate: self.estimate.clone() }
+        Self {
+            tree: Arc::clone(&self.tree),
+            path: Arc::clone(&self.path),
+            estimate: self.estimate.clone(),
+            plan_names: self.plan_names.clone(),
+        }
     }
 }
 

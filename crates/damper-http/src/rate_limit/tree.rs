@@ -3,7 +3,7 @@
 use super::RateLimitLayer;
 use crate::Head;
 use crate::limit::{TreeLimit, TreePath};
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::sync::Arc;
 use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::QuotaTree;
@@ -79,5 +79,17 @@ where
     #[must_use]
     pub fn costs(self, costs: impl Fn(&Head<'_>) -> [u32; DIMENSIONS] + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.limit = settings.limit.clone().costs(costs))
+    }
+
+    /// Sets the names of a request's plans, one for each level, for the label `plan` of refusals in metrics. Default: none.
+    ///
+    /// They are asked for when a request is refused. Return names of which there are few, and never a key: each has a counter of its
+    /// own.
+    #[must_use]
+    pub fn plan_names(
+        self,
+        names: impl for<'a> Fn(&Head<'a>) -> [Cow<'a, str>; LEVELS] + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|settings| settings.limit = settings.limit.clone().plan_names(names))
     }
 }

@@ -103,6 +103,10 @@ fn refusals_are_counted_by_level_and_dimension() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let layer = layer(&tree()).costs(|_| [1, 1_000]).named("model").unwrap();
+    let layer = layer.plan_names(|head| {
+        let of_user = if head.headers["x-user"] == "alice" { "free" } else { "pro" };
+        [of_user.into(), "team".into()]
+    });
     let exporter = damper::metrics::Exporter::new().layer(layer.clone());
     metrics::with_local_recorder(&recorder, || {
         exporter.record();
@@ -125,8 +129,8 @@ fn refusals_are_counted_by_level_and_dimension() {
         counts,
         [
             "damper_limit_allowed_total limit=model Counter(3)",
-            "damper_limit_refused_total limit=model,level=organisation,dimension=tokens Counter(2)",
-            "damper_limit_refused_total limit=model,level=user,dimension=tokens Counter(1)",
+            "damper_limit_refused_total limit=model,level=organisation,dimension=tokens,plan=team Counter(2)",
+            "damper_limit_refused_total limit=model,level=user,dimension=tokens,plan=free Counter(1)",
         ]
     );
 }
