@@ -5,7 +5,7 @@ use super::{Detail, Limit, LimitDecision, LimitError, Limited, NoWait, Refusal, 
 use crate::Head;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -145,7 +145,7 @@ where
     fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
         let level = self.tree.levels().iter().position(|level| Some(*level) == limited.level())?;
         let names = (self.plan_names.as_ref()?)(head);
-        Some(names.get(level)?.to_string())
+        names.into_iter().nth(level).map(Cow::into_owned)
     }
 }
 
