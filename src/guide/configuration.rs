@@ -108,6 +108,7 @@
 //! | `throttle` | `throttle()`, `per_host()` | `layer()` |
 //! | `pacing` | `pacer()`, `retry(budget)` | `pacers()`, `layer(budget)`, which repeats rejected calls |
 //! | `deadline` | `timeout()` | `layer()` |
+//! | `server.tree` | `builder()`, `named_plans()`, which a reload replaces | [`RateLimitLayer::tree`](crate::http::RateLimitLayer::tree) |
 //! | `server.mesh` | `configured_scopes()`, by `algorithm`; `scopes()`, of token buckets (feature `mesh`) | |
 //! | `client.mesh` | `builder(http, uri)` (features `mesh` and `tokio`) | |
 //!
@@ -159,7 +160,7 @@
 //! |---|---|
 //! | has a mistake, or cannot be read | no change, and the error lists the mistakes |
 //! | has no key, and had some before | no change, because it may have been truncated |
-//! | changes quotas, tiers, breakers, limits of bulkheads, bounds of adaptive limits or of gates, queues, retry budgets | the changes apply at once |
+//! | changes quotas, tiers, plans, breakers, limits of bulkheads, bounds of adaptive limits or of gates, queues, retry budgets | the changes apply at once |
 //! | changes timeouts, the longest wait in a queue, attempts and delays of retries | they apply to calls that begin from then on; a call keeps what it began with |
 //! | changes anything else, such as an algorithm or a part of a stack | no change, and the error names the keys that need a restart |
 //! | has a quota that does not fit the limiter's step, which suits its first quota | no change, and the error gives the reason |

@@ -62,6 +62,10 @@
 //! struct RowsRead(u32);
 //! ```
 //!
+//! [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body) does so by the response's body as it is sent: for a download that is broken
+//! off, and for the usage that a language model states in the last event of its stream. Limits of users, teams and organisations, in requests
+//! and tokens at once, are [trees](crate::guide::trees#over-http).
+//!
 //! # Behind proxies
 //!
 //! The address of a client is that of the connection's other end, which behind a proxy is the proxy. The proxy writes

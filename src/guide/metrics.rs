@@ -45,6 +45,7 @@
 //! | Do callers wait? | `damper_limit_debt_tokens`, divided by `damper_limit_tokens_per_second` the wait of the next one; `damper_concurrency_queued` |
 //! | Is a table large enough? | `rate(damper_limit_shared_words_busy_total)` below 0.4 of `rate(damper_limit_shared_words_seen_total)`; `damper_limit_overflows_total` and `damper_limit_refused_newcomers_total` stay at 0 |
 //! | Which limit of a Mesh service refuses? | `damper_limit_refused_total` by `scope`; `damper_limit_remaining_tokens` by `scope` and `function` |
+//! | Which level of a tree refuses, in which dimension and by which plan? | `damper_limit_refused_total` by `level`, `dimension` and `plan` |
 //! | Did a reload arrive? | `damper_limit_tokens_per_second` and `damper_limit_burst_tokens`, per `tier` |
 //! | Which service fails? | `damper_breaker_state{state="open"}`, `damper_breaker_transitions_total`, the window's failures |
 //! | Is a server at its limit? | `damper_concurrency_in_flight` beside `damper_concurrency_limit`; `damper_concurrency_refused_total` by `cause` |

@@ -92,3 +92,74 @@
 //! A user who reserves much and settles late takes it up, within what the user's own plan allows. The reservations of
 //! the others are then still allowed, but what they did not use counts as used at that level. Buckets whose hashes
 //! meet share a bound in the same way; there are two words for each bucket of the capacity.
+//!
+//! # Over HTTP
+//!
+//! [`RateLimitLayer::tree`](crate::http::RateLimitLayer::tree) limits requests by a path that a function reads of the request's head.
+//! It estimates the [costs](crate::http::RateLimitLayer::costs) of a request from the head too, and settles them from the response:
+//!
+//! | the true costs are | use |
+//! |---|---|
+//! | in the head of the response | [`charge_by_response`](crate::http::RateLimitLayer::charge_by_response) |
+//! | in its body: JSON, or a stream of events | [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body), with [`Lines`](crate::http::Lines) |
+//!
+//! A client that disconnects in the middle of a stream pays for what was counted until then. A request whose service fails, and one that
+//! is given up before its response, pays its estimate.
+//!
+//! ```
+//! # #[cfg(feature = "http")] {
+//! use damper::http::{Lines, RateLimitLayer};
+//! use damper::{Plan, Quota, QuotaTree};
+//! use std::sync::Arc;
+//!
+//! const TOKENS: &str = "data: {\"total_tokens\": ";
+//!
+//! let tree = Arc::new(QuotaTree::<str, 2, 2>::builder(["user", "organisation"], ["requests", "tokens"]).build()?);
+//! let [of_user, of_all] = [[60, 90_000], [600, 900_000]].map(|level| level.map(|limit| Plan::new(Quota::per_minute(limit))));
+//! let ([requests, tokens], [all_requests, all_tokens]) = (of_user, of_all);
+//! let plans = [[requests?, tokens?], [all_requests?, all_tokens?]];
+//! let layer = RateLimitLayer::tree(tree, move |head| {
+//!     // Authentication has verified the user. A key that is put together is owned, any other one borrowed.
+//!     let user = head.headers.get("x-user")?.to_str().ok()?;
+//!     Some([(format!("acme/{user}").into(), plans[0]), ("acme".into(), plans[1])])
+//! });
+//! let layer = layer.costs(|_| [1, 4_000]).charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
+//!     let mut lines = Lines::up_to(4_096);
+//!     move |piece, used| {
+//!         lines.push(piece, |line| {
+//!             let rest = line.strip_prefix(TOKENS.as_bytes()).and_then(|rest| rest.strip_suffix(b"}"));
+//!             let tokens = rest.and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+//!             used[1] = tokens.unwrap_or(used[1]);
+//!         });
+//!     }
+//! });
+//! # let _ = layer;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Headers report the limit of which the smallest part is left. A refusal names its level and its dimension in its text, in
+//! [`Limited`](crate::http::Limited) and in the labels of the metric `damper_limit_refused_total`, which has the name of the
+//! plan too if [`plan_names`](crate::http::RateLimitLayer::plan_names) is set. Keys appear in none of them.
+//! `cargo run --example ai_gateway` is a gateway to a language model, over real sockets.
+//!
+//! # Plans by name
+//!
+//! [`config::Plans`](crate::config::Plans) has plans by name, such as `free` and `pro`. They come from a file
+//! ([`TreeSettings`](crate::config::TreeSettings), which a reload replaces) or from a database, and are replaced all at once. Unknown names have
+//! the default plan.
+//!
+//! ```toml
+//! [server.tree]
+//! max_keys = 100000
+//! unsettled = 2
+//! time_to_live = "2m"
+//!
+//! [server.tree.plans]
+//! default = { requests = "60/min", tokens = "10000/min" }
+//! pro = { requests = "600/min", tokens = "90000/min burst 20000" }
+//! ```
+//!
+//! A key whose plan has changed keeps the time until its bucket is full. Someone who exhausted a plan of 60 an hour, and buys
+//! one of 600, waits up to an hour for the first full burst. [`replan`](crate::QuotaTree::replan) keeps the tokens instead: call it once,
+//! where the customer's plan is changed.

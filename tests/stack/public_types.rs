@@ -402,6 +402,9 @@ fn types_of_http_have_the_traits_users_expect() {
         LimitError: error,
         Refusal: debug,
         RateLimitCapacityError: value error,
+        RateLimitLayer<TreeLimit<str, 3, 2>>: shared cloned,
+        TreeLimit<str, 3, 2>: shared cloned,
+        Lines: shared cloned,
         // stacks
         ClientStack: shared cloned,
         ServerStack: shared cloned,
@@ -569,6 +572,9 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         MeshClientSettings: shared cloned defaulted,
         ConfiguredScopes: shared cloned,
         Tiers: shared cloned defaulted,
+        TreeSettings: shared cloned defaulted,
+        Plans<2>: shared,
+        PlansError: cloned error,
         // sources
         Sources: shared,
         Format: shared cloned,

@@ -218,8 +218,8 @@ impl<T: Tree> Binder<'_, T> {
         for Member { key, value, origin } in members {
             let path = joined(path, &key);
             if let Some(key) = self.key(&path) {
-                if let (Kind::Tiers { .. }, Value::Table(_) | Value::Null) = (key.kind, &value) {
-                    self.tiers(key, &path, "", value, &origin, seen);
+                if key.kind.has_names() && matches!(value, Value::Table(_) | Value::Null) {
+                    self.names(key, &path, "", value, &origin, seen);
                 } else if seen.insert(path.clone()) {
                     let given = Given { path: path.clone(), value: value.clone(), expected: key.kind.to_string() };
                     self.set(key, &path, value, origin, given);
@@ -234,7 +234,7 @@ impl<T: Tree> Binder<'_, T> {
                     other => self.invalid(origin, path, &other, "a table of settings".to_owned(), None),
                 }
             } else if let Some((key, section_and_key, name)) = self.key_above(&path) {
-                self.tiers(key, section_and_key, name, value, &origin, seen);
+                self.names(key, section_and_key, name, value, &origin, seen);
             } else if !is_foreign(&path, self.foreign) && path != SCHEMA {
                 let nearest = self.known.get_or_insert_with(|| KnownNames::of(&self.settings)).nearest(&path);
                 self.problems.push(Problem::new(origin, shortened_path(&path), ProblemCause::Unknown { nearest }));
@@ -246,16 +246,17 @@ impl<T: Tree> Binder<'_, T> {
     fn key_above<'p>(&mut self, path: &'p str) -> Option<(&'static Key, &'p str, &'p str)> {
         let ends = path.match_indices('.').map(|(end, _)| end);
         let above = |end: usize| {
-            let key = self.key(&path[..end]).filter(|key| matches!(key.kind, Kind::Tiers { .. }))?;
+            let key = self.key(&path[..end]).filter(|key| key.kind.has_names())?;
             Some((key, &path[..end], &path[end + 1..]))
         };
         { ends }.find_map(above)
     }
 
-    /// Reads quotas by the names of tiers: a quota, or a table with the key `quota`.
+    /// Reads quotas by name.
     ///
+    /// That is a quota or a table with the key `quota` for each tier, and a table of quotas by dimension for each plan.
     /// `path` is that of the key, and `name` the part below it, which is empty at the key itself.
-    fn tiers(
+    fn names(
         &mut self,
         key: &'static Key,
         path: &str,
@@ -265,23 +266,30 @@ impl<T: Tree> Binder<'_, T> {
         seen: &mut BTreeSet<String>,
     ) {
         let full = if name.is_empty() { path.to_owned() } else { joined(path, name) };
+        let is_plan = matches!(key.kind, Kind::Plans { .. });
         match value {
-            Value::Table(members) => {
+            // A plan that limits nothing would count as unknown.
+            Value::Table(members) if !members.is_empty() || !is_plan || name.is_empty() => {
                 for Member { key: next, value, origin } in members {
-                    self.tiers(key, path, &joined(name, &next), value, &origin, seen);
+                    self.names(key, path, &joined(name, &next), value, &origin, seen);
                 }
             }
             // An empty table of YAML.
             Value::Null if name.is_empty() => {}
             value => {
-                let tier = name.strip_suffix(".quota").unwrap_or(name);
-                if tier.contains('.') {
-                    let first = tier.split('.').next().unwrap_or_default();
-                    let nearest = Some(shortened_path(&format!("{path}.{first}.quota")));
+                let name = if is_plan { name } else { name.strip_suffix(".quota").unwrap_or(name) };
+                let dots = name.matches('.').count();
+                if dots < usize::from(is_plan) {
+                    let expected = "a table of quotas such as \"100/s burst 200\" by dimension";
+                    self.invalid(origin.clone(), shortened_path(&full), &value, expected.to_owned(), None);
+                } else if dots > usize::from(is_plan) {
+                    let first = name.split('.').next().unwrap_or_default();
+                    let rest = if is_plan { name.split('.').nth(1).unwrap_or_default() } else { "quota" };
+                    let nearest = Some(shortened_path(&format!("{path}.{first}.{rest}")));
                     let cause = ProblemCause::Unknown { nearest };
                     self.problems.push(Problem::new(origin.clone(), shortened_path(&full), cause));
-                } else if seen.insert(joined(path, tier)) {
-                    let named = Member { key: tier.to_owned(), value: value.clone(), origin: origin.clone() };
+                } else if seen.insert(joined(path, name)) {
+                    let named = Member { key: name.to_owned(), value: value.clone(), origin: origin.clone() };
                     let given = Given { path: shortened_path(&full), value, expected: Kind::Quota.to_string() };
                     self.set(key, path, Value::Table(vec![named]), origin.clone(), given);
                 } else {

@@ -49,6 +49,11 @@ pub enum Kind {
         /// The most quotas.
         max: usize,
     },
+    /// Plans by name, each a table of quotas by dimension: `plans.pro.requests = "60/min"`.
+    Plans {
+        /// The most plans.
+        max: usize,
+    },
     /// A list of names with quotas: `orders.create 100/min burst 20`.
     FunctionQuotas,
     /// `true` or `false`.
@@ -64,6 +69,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns whether the key is a table whose names the file chooses.
+    pub(crate) fn has_names(self) -> bool {
+        matches!(self, Self::Tiers { .. } | Self::Plans { .. })
+    }
+
     /// The largest rate and burst of a quota: more than any server of HTTP decides in a second.
     pub(crate) const MAX_RATE: u32 = 10_000_000;
 
@@ -77,6 +87,7 @@ impl Kind {
             Self::Quota => "quota",
             Self::Percent { .. } | Self::Fraction { .. } => "percentage",
             Self::Tiers { .. } => "table of quotas",
+            Self::Plans { .. } => "table of plans",
             Self::FunctionQuotas => "list of quotas",
             Self::Flag => "flag",
             Self::Choice(_) | Self::LimitKey => "text",
@@ -96,6 +107,7 @@ impl Kind {
             Self::Percent { min, max } => format!("{min}% to {max}%"),
             Self::Fraction { min, max } => format!("{} to {}", in_percent(*min), in_percent(*max)),
             Self::Tiers { max } => format!("0 to {max} quotas, by name or in a list"),
+            Self::Plans { max } => format!("0 to {max} plans by name, each with quotas by dimension"),
             Self::FunctionQuotas => "each the name of a function, a space and a quota".to_owned(),
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
@@ -119,6 +131,12 @@ impl fmt::Display for Kind {
             Self::Fraction { .. } => write!(f, "a percentage from {range}, such as \"20%\", or the fraction 0.2"),
             Self::Tiers { max } => {
                 write!(f, "at most {max} quotas such as \"100/s burst 200\", by the names of tiers or in a list")
+            }
+            Self::Plans { max } => {
+                write!(
+                    f,
+                    "at most {max} plans by name, each a table of quotas such as \"100/s burst 200\" by dimension"
+                )
             }
             Self::FunctionQuotas => {
                 f.write_str("a list of functions with quotas such as \"orders.create 100/min burst 20\"")

@@ -153,6 +153,7 @@
 // | `bind`, `problem` | from values to settings; mistakes |
 // | `sources` | files, texts, variables |
 // | `live/` | reload and watch |
+// | `plans` | plans of a quota tree by name |
 // | `reference` | the reference, the schema and the sample |
 // | `http/` | limits, layers and stacks of HTTP and gRPC |
 // | `mesh` | limits of Mesh |
@@ -165,6 +166,7 @@ mod kind;
 mod live;
 #[cfg(feature = "mesh")]
 mod mesh;
+mod plans;
 mod problem;
 mod reference;
 mod section;
@@ -182,6 +184,7 @@ pub use kind::Kind;
 pub use live::{Reload, ReloadError, Reloader, SettingChange, Watch};
 #[cfg(feature = "mesh")]
 pub use mesh::ConfiguredScopes;
+pub use plans::{Plans, PlansError};
 pub use problem::{ConfigError, Problem, ProblemCause};
 pub use reference::{json_schema, reference, sample};
 pub use settings::{
@@ -189,6 +192,7 @@ pub use settings::{
     ClientLayers, ClientRateLimitSettings, ClientSettings, ClientStackSettings, HedgeSettings, KeyDescription,
     MeshClientSettings, MeshSettings, PacingSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings,
     ServerDeadlineSettings, ServerLayers, ServerSettings, ServerStackSettings, Settings, ThrottleSettings, Tiers,
+    TreeSettings,
 };
 pub use sources::Sources;
 pub use value::Origin;

@@ -158,6 +158,18 @@ fn property(section: &dyn Section, key: &Key) -> Value {
                 },
             ] }))
         }
+        Kind::Plans { max } => {
+            let names = json!({ "pattern": "^[A-Za-z0-9_-]{1,64}$" });
+            let quota = json!({ "type": "string", "pattern": QUOTA_PATTERN });
+            object(json!({
+                "type": "object",
+                "maxProperties": max,
+                "propertyNames": names,
+                "additionalProperties": {
+                    "type": "object", "minProperties": 1, "propertyNames": names, "additionalProperties": quota
+                },
+            }))
+        }
         Kind::FunctionQuotas => {
             object(json!({ "type": "array", "items": { "type": "string", "pattern": FUNCTION_QUOTA_PATTERN } }))
         }

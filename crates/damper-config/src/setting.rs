@@ -73,6 +73,7 @@ impl Written {
             Self::Text(text) => quoted(text),
             Self::Flag(flag) => flag.to_string(),
             Self::List(texts) => format!("[{}]", texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")),
+            Self::Table(members) if members.is_empty() => "{}".to_owned(),
             // An inline table of TOML.
             Self::Table(members) => {
                 let members: Vec<_> = members.iter().map(|(name, text)| format!("{name} = {}", quoted(text))).collect();

@@ -78,7 +78,7 @@
 //!
 //! | layer | one for all requests | one for each | your own |
 //! |---|---|---|---|
-//! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
+//! | [`RateLimitLayer`] | [`global`](RateLimitLayer::global) | client address: [`per_client`](RateLimitLayer::per_client); header value: [`by_header`](RateLimitLayer::by_header); key: [`by`](RateLimitLayer::by); path in a quota tree: [`tree`](RateLimitLayer::tree) | [`new`](RateLimitLayer::new), with any [`Limit`]; behind the same keys, any [`KeyedLimit`] |
 //! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [gate](damper_core::gate) |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [gate](damper_core::gate) |
@@ -134,7 +134,7 @@
 //!
 //! | level | event | fields |
 //! |---|---|---|
-//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier` and `prefix` if there are such, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier`, `prefix`, or `level` and `dimension` if there are such, and up to 64 bytes of the `key` if it can be displayed |
 //! | debug | a refusal by a breaker | `breaker`, `retry_after_ms` |
 //! | debug | a refusal by a concurrency limit | `limit`, `side`, `method`, `path`, `cause`, `retry_after_ms` |
 //! | debug | a refusal by a throttle | `throttle`, `share_refused`, `retry_after_ms` |
@@ -175,6 +175,7 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
+mod lines;
 mod pacing;
 mod peer;
 mod rate_limit;
@@ -203,8 +204,9 @@ pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing,
+    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
 };
+pub use lines::Lines;
 pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};

@@ -1,8 +1,8 @@
 //! The metrics of all crates of damper, each described in one place.
 //!
 //! Names follow the conventions of Prometheus: base units, and `_total` for counters. The first label is the name of a limit, a breaker
-//! or another source, as the program gave it. The values of the other labels are fixed words, numbers of tiers, lengths of prefixes, and
-//! the names of functions to which the program gave a limit. No client or server can choose a label, so the number of series is bounded.
+//! or another source, as the program gave it. The values of the other labels are fixed words, numbers of tiers, lengths of prefixes, names
+//! of a tree's levels, dimensions and plans, and the names of functions to which the program gave a limit. No client or server can choose a label, so the number of series is bounded.
 //!
 //! The file [`reference.md`](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/reference.md) has the list as a table.
 
@@ -24,7 +24,7 @@ macro_rules! catalogue {
 
 catalogue! {
     LIMIT_ALLOWED: Counter "damper_limit_allowed_total" ["limit"] Count "Requests that a layer's limit let pass.";
-    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit", "tier", "prefix", "scope"] Count "Requests that a layer's limit refused.";
+    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit", "tier", "prefix", "level", "dimension", "plan", "scope"] Count "Requests that a layer's limit refused.";
     LIMIT_ERRORS: Counter "damper_limit_errors_total" ["limit", "cause"] Count "Requests that a layer's limit could not decide on.";
     LIMIT_RATE: Gauge "damper_limit_tokens_per_second" ["limit", "tier", "prefix", "part", "scope", "function"] CountPerSecond "Tokens that the quota in force refills in a second.";
     LIMIT_BURST: Gauge "damper_limit_burst_tokens" ["limit", "tier", "prefix", "part", "scope", "function"] Count "Tokens that can be taken at once from a full limit.";

@@ -1,9 +1,11 @@
 //! The targets that settings are applied to.
 
 use super::SettingChange;
+use crate::plans::Plans;
 use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
     ClientRateLimitSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerDeadlineSettings,
+    TreeSettings,
 };
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
 use damper_core::concurrency::{
@@ -245,6 +247,22 @@ where
 
     fn apply(&self, _: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
         apply_keyed(self, new)
+    }
+}
+
+/// All plans are replaced at once.
+impl<const DIMENSIONS: usize> Reload<TreeSettings> for Arc<Plans<DIMENSIONS>> {
+    fn can_apply(&self, _: &TreeSettings, new: &TreeSettings) -> Result<(), String> {
+        new.check_dimensions(&self.dimensions()).map_err(|error| error.to_string())
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &TreeSettings, new: &TreeSettings) -> Result<(), String> {
+        new.fill(self);
+        Ok(())
     }
 }
 

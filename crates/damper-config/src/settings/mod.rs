@@ -13,6 +13,7 @@
 // | `pacing` | `pacing` |
 // | `stack` | `stack`, of servers and of clients |
 // | `mesh` | `mesh`, of servers and of clients |
+// | `tree` | `server.tree`: a quota tree and its plans |
 // | `buildable` | a check that everything the settings describe can be built |
 
 mod buildable;
@@ -26,6 +27,7 @@ mod retry;
 mod stack;
 mod throttle;
 mod tiers;
+mod tree;
 
 pub use circuit_breaker::CircuitBreakerSettings;
 pub use concurrency::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings};
@@ -45,6 +47,7 @@ pub(crate) use stack::{ClientConcurrency, ServerConcurrency};
 pub use stack::{ClientStackSettings, ServerStackSettings};
 pub use throttle::ThrottleSettings;
 pub use tiers::Tiers;
+pub use tree::TreeSettings;
 
 use crate::kind::Kind;
 use crate::section::{Change, Section, Tree, group};
@@ -87,6 +90,8 @@ group! {
         grpc: ServerLayers,
         /// Of Mesh: `server.mesh`.
         mesh: MeshSettings,
+        /// Of a quota tree, by whichever protocol requests come: `server.tree`.
+        tree: TreeSettings,
     }
 }
 

@@ -80,7 +80,7 @@ impl IntoIterator for Tiers {
 /// The longest name.
 const LONGEST_NAME: usize = 64;
 
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
 }

@@ -19,5 +19,6 @@ mod stacks;
 #[path = "../../../../tests/support/subscribers.rs"]
 #[cfg(feature = "tracing")]
 mod subscribers;
+mod tree;
 #[cfg(all(feature = "tower", feature = "tokio"))]
 mod under_load;

@@ -83,6 +83,21 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
             (json!({ "free": { "rate": "1/s" } }), false),
             (json!({ "two words": "1/s" }), false),
         ],
+        Kind::Plans { max } => vec![
+            (json!({}), true),
+            (json!({ "default": { "requests": "1/s" }, "pro": { "requests": "5/minute", "tokens": "9/s" } }), true),
+            (json!({ "default": { "requests": "1/s", "two words": "1/s" } }), false),
+            (json!({ "default": { "requests": "1/s" }, "two words": { "requests": "1/s" } }), false),
+            (json!({ "default": "1/s" }), false),
+            (json!({ "default": {} }), false),
+            (json!({ "default": { "requests": 5 } }), false),
+            (json!({ "default": { "requests": { "quota": "1/s" } } }), false),
+            (
+                json!((0..=max).map(|plan| (plan.to_string(), json!({ "requests": "1/s" }))).collect::<Map<_, _>>()),
+                false,
+            ),
+            (json!(["1/s"]), false),
+        ],
         Kind::FunctionQuotas => {
             vec![(json!(["orders.create 1/s burst 5"]), true), (json!(["orders.create"]), false), (json!([5]), false)]
         }
@@ -107,7 +122,7 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
         ],
         other => panic!("no values of {other:?}"),
     };
-    if !matches!(kind, Kind::Tiers { .. }) {
+    if !matches!(kind, Kind::Tiers { .. } | Kind::Plans { .. }) {
         values.push((json!({}), false));
     }
     values.push((json!("no such value"), false));

@@ -11,6 +11,7 @@
 // | `by_header` | the key is the value of a header |
 // | `per_client` | the key is the client's address |
 // | `prefix` | the networks that a client is in, in one decision with its own limit |
+// | `tree` | a quota tree, by a path that a closure returns |
 // | `settled` | limits that can correct the cost of a request |
 // | `references` | limits behind references and `Arc`s |
 // | `logged` | limits whose decisions are logged |
@@ -29,6 +30,7 @@ mod refusal;
 mod settled;
 mod shadow;
 mod table;
+mod tree;
 #[cfg(feature = "tokio")]
 mod wait;
 
@@ -40,10 +42,12 @@ pub(crate) use logged::LoggableLimit;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
 pub use refusal::{LimitError, Limited, Refusal};
+pub(crate) use settled::{CorrectedLimit, Correction, Reservation, Tokens};
 pub use settled::{SettledKeyedLimit, SettledLimit};
 pub(crate) use shadow::ShadowCandidate;
 pub(super) use table::{LimitedByTable, limits_like, resize};
 pub use table::{RateLimitCapacityError, limits_for_each};
+pub use tree::{TreeLimit, TreePath};
 #[cfg(feature = "tokio")]
 pub(crate) use wait::WaitingLimit;
 
@@ -53,7 +57,7 @@ use damper_core::gate::{self, Never};
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
-/// A limiter is one limit for all requests. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key; what they
+/// A limiter is one limit for all requests, and a [`TreeLimit`] has several. [`PerClient`], [`ByKey`] and [`ByHeader`] have one for each key; what they
 /// ask is a [`KeyedLimit`], which may also be a store that several servers share. An `Arc` of a limit and a reference to
 /// one are limits too.
 ///
@@ -96,6 +100,14 @@ pub trait Limit {
     /// The key of a request as a text, for logs of refusals. Default: none.
     fn key(&self, head: &Head<'_>) -> Option<String> {
         let _ = head;
+        None
+    }
+
+    /// The name of the plan that refused a request, for metrics. Default: none.
+    ///
+    /// There must be few names, because each has a counter of its own.
+    fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
+        let _ = (head, limited);
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Limits behind references, `Arc`s and `Box`es, and limits that may be absent.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, Limited};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -19,6 +19,10 @@ macro_rules! limits_behind {
 
             fn key(&self, head: &Head<'_>) -> Option<String> {
                 (**self).key(head)
+            }
+
+            fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
+                (**self).plan(head, limited)
             }
         }
 
@@ -46,5 +50,9 @@ impl<L: Limit> Limit for Option<L> {
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
         self.as_ref()?.key(head)
+    }
+
+    fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {
+        self.as_ref()?.plan(head, limited)
     }
 }

@@ -9,6 +9,7 @@ use core::fmt;
 use core::time::Duration;
 use damper_core::gate::{self, NotSent, RefusalKind};
 use damper_core::internal::Human;
+use damper_core::keyed::TreeDenied;
 use damper_core::limit::Denied;
 use damper_core::quota::Quota;
 
@@ -85,6 +86,8 @@ impl gate::Refusal for Refusal {
 }
 
 /// The refusal of a request over the limit. Displayed as `rate limit exceeded, retry in 1.2 s`.
+///
+/// The limit of a tree is named before: `tokens of this user: rate limit exceeded, retry in 1.2 s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limited {
     retry_after: Option<Duration>,
@@ -92,13 +95,15 @@ pub struct Limited {
     // There are at most sixteen.
     tier: Option<u8>,
     prefix: Option<Prefix>,
+    /// The names of the level and of the dimension.
+    of_tree: Option<[&'static str; 2]>,
 }
 
 impl Limited {
     /// Creates a refusal with this wait; `None` if no wait helps.
     #[must_use]
     pub fn new(retry_after: Option<Duration>, standing: Standing) -> Self {
-        Self { retry_after, standing, tier: None, prefix: None }
+        Self { retry_after, standing, tier: None, prefix: None, of_tree: None }
     }
 
     /// Returns the shortest wait after which the request could pass; `None` if no wait helps.
@@ -127,6 +132,24 @@ impl Limited {
         self.prefix
     }
 
+    /// Returns the name of the level that refused; `None` if the limit is no tree.
+    #[must_use]
+    pub const fn level(&self) -> Option<&'static str> {
+        match self.of_tree {
+            Some([level, _]) => Some(level),
+            None => None,
+        }
+    }
+
+    /// Returns the name of the dimension that refused; `None` if the limit is no tree.
+    #[must_use]
+    pub const fn dimension(&self) -> Option<&'static str> {
+        match self.of_tree {
+            Some([_, dimension]) => Some(dimension),
+            None => None,
+        }
+    }
+
     pub(super) fn in_tier(self, tier: usize) -> Self {
         Self { tier: u8::try_from(tier).ok(), ..self }
     }
@@ -140,10 +163,20 @@ impl Limited {
     pub fn by(denied: Denied, quota: Quota) -> Self {
         Self::new(denied.retry_after(), Standing::new(quota, denied.remaining(), denied.resets_in()))
     }
+
+    /// Creates the refusal of a tree, by the level and the dimension with the longest wait.
+    #[must_use]
+    pub fn by_tree(denied: &TreeDenied) -> Self {
+        let of_tree = Some([denied.level_name(), denied.dimension_name()]);
+        Self { of_tree, ..Self::by(denied.denied(), denied.quota()) }
+    }
 }
 
 impl fmt::Display for Limited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some([level, dimension]) = self.of_tree {
+            write!(f, "{dimension} of this {level}: ")?;
+        }
         match self.retry_after {
             Some(wait) => write!(f, "rate limit exceeded, retry in {}", Human(wait)),
             None => f.write_str("rate limit exceeded, and no wait helps"),

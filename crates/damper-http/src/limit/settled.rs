@@ -1,9 +1,10 @@
 //! Limits that can correct the cost of a request.
 
-use super::{ByHeader, ByKey, KeyedLimit, Limit, PerClient};
+use super::{ByHeader, ByKey, Detail, KeyedLimit, Limit, PerClient, Refusal, Standing};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, RateLimiter, TokenBucket};
@@ -12,7 +13,7 @@ use damper_core::time::Clock;
 /// A [`Limit`] that can correct the cost of a request when its response is known.
 ///
 /// [`RateLimitLayer::charge_by_response`](crate::RateLimitLayer::charge_by_response) needs it. Token buckets can, and limits per
-/// key by any algorithm.
+/// key by any algorithm. A [`TreeLimit`](super::TreeLimit) can in its own way, by a reservation.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot correct the cost of a request",
     note = "a limit per key can, and a `RateLimiter` that is a token bucket"
@@ -22,6 +23,84 @@ pub trait SettledLimit: Limit {
     ///
     /// An excess is charged, into debt if necessary. Tokens that were not used are given back.
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32);
+}
+
+/// A limit whose costs responses correct: a [`SettledLimit`], or a tree.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot correct the cost of a request",
+    note = "a limit per key can, a tree, and a `RateLimiter` that is a token bucket"
+)]
+pub trait CorrectedLimit: Limit + Sized {
+    /// The cost of a request: a number of tokens, or one for each dimension of a tree.
+    type Cost: Tokens;
+
+    /// Returns how costs are corrected.
+    fn correction() -> Correction<Self>;
+}
+
+impl<L: SettledLimit> CorrectedLimit for L {
+    type Cost = u32;
+
+    fn correction() -> Correction<Self> {
+        Correction::Settle(L::settle)
+    }
+}
+
+/// How a limit corrects costs. Function pointers, so that no other limit has to have them.
+pub enum Correction<L> {
+    /// It remembers nothing of a request: [`SettledLimit::settle`].
+    Settle(fn(&L, &Head<'_>, u32, u32)),
+    /// It takes a reservation in place of its decision.
+    Reserve(fn(&L, &Head<'_>, u32, Detail) -> ReserveAnswer),
+}
+
+impl<L> Clone for Correction<L> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Correction<L> {}
+
+impl<L> fmt::Debug for Correction<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Settle(_) => "Settle",
+            Self::Reserve(_) => "Reserve",
+        })
+    }
+}
+
+/// The answer to a request that reserves its cost, with the standing if it was asked for.
+pub(crate) type ReserveAnswer = Result<(Option<Standing>, Box<dyn Reservation>), Refusal>;
+
+/// The cost of a request that was taken, to be settled.
+///
+/// If it is dropped instead, the cost stays taken.
+pub trait Reservation: Send + Sync {
+    /// Returns the cost that was taken, in each dimension.
+    fn taken(&self) -> Box<[u32]>;
+
+    /// Corrects the cost to what the request used, in each dimension.
+    fn settle(self: Box<Self>, used: &[u32]);
+}
+
+/// A number of tokens for each dimension of a limit.
+pub trait Tokens: Copy + Send + 'static {
+    /// Returns these tokens as what they are; `None` for another number of dimensions.
+    fn of(tokens: &mut [u32]) -> Option<&mut Self>;
+}
+
+impl Tokens for u32 {
+    fn of(tokens: &mut [u32]) -> Option<&mut Self> {
+        tokens.first_mut()
+    }
+}
+
+impl<const DIMENSIONS: usize> Tokens for [u32; DIMENSIONS] {
+    fn of(tokens: &mut [u32]) -> Option<&mut Self> {
+        tokens.try_into().ok()
+    }
 }
 
 /// A [`KeyedLimit`] that can correct the cost of a request, as [`SettledLimit`] does.

@@ -1,13 +1,19 @@
-//! The body of a response that may be a refusal.
+//! The body of a response that may be a refusal, and may be counted.
 
+use super::costs::BodyCounter;
+use alloc::boxed::Box;
 use bytes::Bytes;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
 pin_project! {
     /// The body of the service's response, or the text of a refusal.
+    ///
+    /// # Cancel safety
+    ///
+    /// A body that corrects the cost of its request, and is dropped before its end, corrects it by what was counted until then.
     #[derive(Debug)]
     pub struct Body<B> {
         #[pin]
@@ -20,6 +26,7 @@ pin_project! {
     #[project = BodySourceProjection]
     enum BodySource<B> {
         Service { #[pin] body: B },
+        Counted { #[pin] body: B, counter: Box<BodyCounter> },
         Refusal { text: Option<Bytes> },
     }
 }
@@ -27,6 +34,11 @@ pin_project! {
 impl<B> Body<B> {
     pub(crate) fn service(body: B) -> Self {
         Self { source: BodySource::Service { body } }
+    }
+
+    /// Creates the body of a service by which the cost of its request is corrected.
+    pub(super) fn counted(body: B, counter: Box<BodyCounter>) -> Self {
+        Self { source: BodySource::Counted { body, counter } }
     }
 
     pub(crate) fn refusal(text: impl Into<Bytes>) -> Self {
@@ -52,20 +64,35 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().source.project() {
             BodySourceProjection::Service { body } => body.poll_frame(cx),
+            BodySourceProjection::Counted { mut body, counter } => {
+                let frame = ready!(body.as_mut().poll_frame(cx));
+                match frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+                    Some(data) => {
+                        counter.count(data);
+                        // Servers drop such a body without another poll, and not always at once.
+                        if body.is_end_stream() {
+                            counter.settle();
+                        }
+                    }
+                    // The end, an error, or trailers, which are the last.
+                    None => counter.settle(),
+                }
+                Poll::Ready(frame)
+            }
             BodySourceProjection::Refusal { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            BodySource::Service { body } => body.is_end_stream(),
+            BodySource::Service { body } | BodySource::Counted { body, .. } => body.is_end_stream(),
             BodySource::Refusal { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            BodySource::Service { body } => body.size_hint(),
+            BodySource::Service { body } | BodySource::Counted { body, .. } => body.size_hint(),
             BodySource::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
         }
     }

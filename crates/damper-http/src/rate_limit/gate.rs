@@ -3,7 +3,8 @@
 use super::settings::RateLimitSettings;
 use super::shadow::CandidateAnswer;
 use crate::Head;
-use crate::limit::{Limit, LimitAnswer, Refusal, Standing};
+use crate::limit::{Correction, Limit, LimitAnswer, Refusal, Reservation, Standing};
+use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
@@ -21,9 +22,17 @@ pub struct Decided<T> {
     pub(super) candidate: CandidateAnswer,
 }
 
-/// An exempt request has no permit, another one the standing of the limit if that is asked for.
+/// The answer to a request that may pass.
+pub struct Passage {
+    /// The standing of the limit, if it was asked for.
+    pub(super) standing: Option<Standing>,
+    /// The costs that were reserved, if the limit makes reservations and responses correct costs.
+    pub(super) reservation: Option<Box<dyn Reservation>>,
+}
+
+/// An exempt request has no permit.
 impl<L: Limit> Gate for RateLimitSettings<L> {
-    type Permit = Option<Decided<Option<Standing>>>;
+    type Permit = Option<Decided<Passage>>;
     type Refusal = Decided<Refusal>;
     type Wait = LimitWait<L::Future>;
 }
@@ -33,8 +42,22 @@ impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
     fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
         let Some(cost) = self.cost_of(head) else { return gate::Answer::Pass(None) };
         let candidate = self.ask_candidate(head, cost);
+        if let Some(settling) = &self.settling
+            && let Correction::Reserve(reserve) = settling.correction()
+        {
+            return match reserve(&self.limit, head, cost, self.headers.detail()) {
+                Ok((standing, reservation)) => {
+                    let decision = Passage { standing, reservation: Some(reservation) };
+                    gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
+                }
+                Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+            };
+        }
         match self.limit.decide(head, cost, self.detail) {
-            gate::Answer::Pass(decision) => gate::Answer::Pass(Some(Decided { decision, cost, candidate })),
+            gate::Answer::Pass(standing) => {
+                let decision = Passage { standing, reservation: None };
+                gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
+            }
             gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
             gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
         }
@@ -42,12 +65,12 @@ impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
 }
 
 /// Tokens are taken, and not held: nothing is to be told when the call has ended.
-impl Permit for Decided<Option<Standing>> {
+impl Permit for Decided<Passage> {
     const LEARNS: bool = false;
     const HOLDS: bool = false;
 
     fn standing(&self) -> Option<Standing> {
-        self.decision
+        self.decision.standing
     }
 }
 
@@ -83,6 +106,12 @@ impl<T: fmt::Debug> fmt::Debug for Decided<T> {
     }
 }
 
+impl fmt::Debug for Passage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Passage").field("standing", &self.standing).finish_non_exhaustive()
+    }
+}
+
 pin_project! {
     /// The wait for a decision. Dropping it gives back no tokens that the limit has taken already.
     #[must_use = "futures do nothing unless they are polled"]
@@ -95,13 +124,16 @@ pin_project! {
 }
 
 impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
-    type Output = Result<Option<Decided<Option<Standing>>>, Decided<Refusal>>;
+    type Output = Result<Option<Decided<Passage>>, Decided<Refusal>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (cost, candidate) = (*this.cost, *this.candidate);
         Poll::Ready(match ready!(this.decision.poll(context)) {
-            Ok(decision) => Ok(Some(Decided { decision, cost, candidate })),
+            Ok(standing) => {
+                let decision = Passage { standing, reservation: None };
+                Ok(Some(Decided { decision, cost, candidate }))
+            }
             Err(decision) => Err(Decided { decision, cost, candidate }),
         })
     }

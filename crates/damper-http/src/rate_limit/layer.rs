@@ -6,7 +6,7 @@ use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
-use crate::limit::{Limit, LimitError, Limited, LoggableLimit, SettledLimit, ShadowCandidate};
+use crate::limit::{CorrectedLimit, Limit, LimitError, Limited, LoggableLimit, ShadowCandidate};
 use crate::wire::{RateLimitHeaders, RateLimitNameError};
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -221,7 +221,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     }
 }
 
-impl<L: SettledLimit + Clone> RateLimitLayer<L> {
+impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     /// Corrects the cost of a request when the head of its response is known, to so many tokens in all.
     ///
     /// The request has taken its [cost](Self::cost) before. An excess over that is charged, and tokens that the response
@@ -233,6 +233,9 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
     /// | costs more than it took | the excess is booked, into debt if necessary, but not beyond [`Quota::max_debt`]. Requests are refused until the debt is repaid; `Retry-After` says when |
     /// | costs less than it took | the rest is given back, as far as the bucket has room |
     /// | is dropped before its response, or fails with an error of the service | the cost that was taken stays taken |
+    ///
+    /// The cost of a [tree](RateLimitLayer::tree) is a number of tokens for each dimension. Its reservation bounds what is given back,
+    /// as [`QuotaTreeBuilder::unsettled`](damper_core::keyed::QuotaTreeBuilder::unsettled) says.
     ///
     /// A client may have many requests in flight before the first of their responses is known, and each of them takes only
     /// its cost before. An excess beyond the deepest debt is never booked. So take an estimate before where responses are
@@ -260,8 +263,53 @@ impl<L: SettledLimit + Clone> RateLimitLayer<L> {
     /// # let _ = bytes;
     /// ```
     #[must_use]
-    pub fn charge_by_response(self, cost: impl Fn(&Head<'_>, &response::Parts) -> u32 + Send + Sync + 'static) -> Self {
+    pub fn charge_by_response(
+        self,
+        cost: impl Fn(&Head<'_>, &response::Parts) -> L::Cost + Send + Sync + 'static,
+    ) -> Self {
         self.with(|settings| settings.settling = Some(Settling::charge_by_response(settings.settling.take(), cost)))
+    }
+
+    /// Corrects the cost of a request by the body of its response, while that is sent.
+    ///
+    /// `count` is called when the head of a response is known, and returns a function that gets each piece of the body and the
+    /// tokens that the request has used so far. Before the first piece these are the tokens that
+    /// [`charge_by_response`](Self::charge_by_response) says, or else the ones that were taken. Default: the body is not read.
+    ///
+    /// | the body | the request is settled |
+    /// |---|---|
+    /// | ends, also with an error | at its end, by what was counted |
+    /// | is dropped before, because the client disconnected | then, by what was counted until then |
+    ///
+    /// The pieces are as the service sends them: an event or a number may be cut between two. [`Lines`](crate::Lines) puts lines
+    /// together in bounded memory. Nothing of the body is kept or delayed otherwise. Put the layer outside of what compresses.
+    ///
+    /// The rules of `charge_by_response` for excess, refunds and dropped requests hold here too.
+    ///
+    /// # Examples
+    ///
+    /// Each client may read a megabyte a second, and pays for what it was sent:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let bytes = RateLimitLayer::per_client(Quota::per_second(1_000_000))
+    ///     .cost(|_| 10_000)
+    ///     .charge_by_response(|_, _| 0)
+    ///     .charge_by_body(|_, _| |piece, used| *used += piece.len() as u32);
+    /// # let _ = bytes;
+    /// ```
+    #[must_use]
+    pub fn charge_by_body<F: FnMut(&[u8], &mut L::Cost) + Send + Sync + 'static>(
+        self,
+        count: impl Fn(&Head<'_>, &response::Parts) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        L: Send + Sync + 'static,
+    {
+        self.with(|settings| settings.settling = Some(Settling::charge_by_body(settings.settling.take(), count)))
     }
 
     /// Gives back the tokens of every second request that the service refused. Default: none.
@@ -326,7 +374,7 @@ impl<L: Clone> RateLimitLayer<L> {
     #[must_use]
     pub fn decision_log<G>(self, log: G) -> RateLimitLayer<L::Logged>
     where
-        L: LoggableLimit<G>,
+        L: LoggableLimit<G, Logged: Send + Sync + 'static>,
     {
         let settings = self.settings.map(|limit| limit.logged(log));
         RateLimitLayer { settings: Arc::new(settings), peer: self.peer }

@@ -4,6 +4,7 @@
 // |---|---|
 // | `layer` | which limit, and how its decisions are reported |
 // | `per_key` | layers with a limit for each client, header value or key |
+// | `tree` | layers with the limits of a quota tree |
 // | `headers` | which responses carry rate limit headers |
 // | `costs` | the costs of requests, before and after their responses |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
@@ -29,6 +30,7 @@ mod refused;
 mod settings;
 mod shadow;
 mod side;
+mod tree;
 
 pub use body::Body;
 pub use headers::Headers;

@@ -114,7 +114,10 @@ impl<L> RateLimitSettings<L> {
 
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
-    pub(super) fn map<M: SettledLimit>(&self, map: impl FnOnce(L) -> M) -> RateLimitSettings<M> {
+    pub(super) fn map<M: SettledLimit + Send + Sync + 'static>(
+        &self,
+        map: impl FnOnce(L) -> M,
+    ) -> RateLimitSettings<M> {
         let settings = self.clone();
         RateLimitSettings {
             limit: map(settings.limit),

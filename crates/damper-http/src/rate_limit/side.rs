@@ -1,11 +1,11 @@
 //! The limit of a layer before a server.
 
-use super::costs::Unsettled;
-use super::gate::Decided;
+use super::costs::{Taken, Unsettled};
+use super::gate::{Decided, Passage};
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
-use crate::limit::{Limit, Refusal, Standing};
+use crate::limit::{Detail, Limit, Refusal, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -52,14 +52,23 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     }
 
     #[inline]
-    fn hold(&self, permit: Option<Decided<Option<Standing>>>, request: &Request<B>) -> AfterResponse<L> {
-        let Some(Decided { decision: standing, cost, candidate }) = permit else { return AfterResponse(None) };
-        self.settings.record_allowed(&self.head(request), &candidate);
-        let Some(standing) = standing else { return AfterResponse(None) };
-        AfterResponse(Some(Box::new(match Unsettled::of(&self.head(request), cost, standing, &self.settings) {
-            Some(unsettled) => Report::Settle(unsettled),
-            None => Report::Headers(standing, Arc::clone(&self.settings)),
-        })))
+    fn hold(&self, permit: Option<Decided<Passage>>, request: &Request<B>) -> AfterResponse<L> {
+        let Some(Decided { decision: Passage { standing, reservation }, cost, candidate }) = permit else {
+            return AfterResponse(None);
+        };
+        let head = self.head(request);
+        self.settings.record_allowed(&head, &candidate);
+        let taken = match (reservation, standing) {
+            (Some(reservation), _) => Taken::Reserved(reservation),
+            (None, Some(standing)) if self.settings.settling.is_none() => {
+                return AfterResponse(Some(Box::new(Report::Headers(standing, Arc::clone(&self.settings)))));
+            }
+            (None, Some(_)) => Taken::Tokens(cost),
+            // A limit without a standing has taken nothing.
+            (None, None) => return AfterResponse(None),
+        };
+        let standing = standing.filter(|_| self.settings.headers.detail() == Detail::Standing);
+        AfterResponse(Some(Box::new(Report::Settle(Unsettled::new(&head, taken, standing, &self.settings)))))
     }
 
     #[cold]
@@ -78,13 +87,11 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
 
     #[inline]
     fn respond(after: &mut Option<AfterResponse<L>>, result: Result<Response<R>, E>) -> Result<Response<Body<R>>, E> {
-        let result = match after {
+        match after.take() {
             // Apart, so that the response is not moved on its way to the caller.
             None | Some(AfterResponse(None)) => result.map(|response| response.map(Body::service)),
-            Some(AfterResponse(Some(report))) => result.map(|response| report.on(response).map(Body::service)),
-        };
-        *after = None;
-        result
+            Some(AfterResponse(Some(report))) => result.map(|response| report.on(response)),
+        }
     }
 
     fn failed(error: E) -> E {
@@ -101,15 +108,18 @@ impl<L> RateLimitLayer<L> {
 
 impl<L> Report<L> {
     /// Writes headers, or corrects the cost.
-    fn on<R>(&self, mut response: Response<R>) -> Response<R> {
-        match self {
+    fn on<R>(self: Box<Self>, mut response: Response<R>) -> Response<Body<R>> {
+        match *self {
             Self::Headers(standing, settings) => {
-                settings.write_headers(response.headers_mut(), *standing);
-                response
+                settings.write_headers(response.headers_mut(), standing);
+                response.map(Body::service)
             }
             Self::Settle(unsettled) => {
                 let (mut parts, body) = response.into_parts();
-                unsettled.settle(&mut parts);
+                let body = match unsettled.settle_by(&mut parts) {
+                    Some(counter) => Body::counted(body, counter),
+                    None => Body::service(body),
+                };
                 Response::from_parts(parts, body)
             }
         }

@@ -98,16 +98,19 @@ impl LimitTelemetry {
         })
     }
 
-    /// Counts a refusal, with the tier of the key and the prefix if there are such.
+    /// Counts a refusal, with the tier, the prefix, the level, the dimension and the plan that it has.
     #[cfg(feature = "metrics")]
-    fn count_refused(&self, limit: &str, limited: &Limited) {
+    fn count_refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
         let (tier, prefix) = (limited.tier(), limited.prefix());
-        if tier.is_none() && prefix.is_none() {
-            return self.counters(limit).refused.increment(1);
+        if tier.is_none() && prefix.is_none() && limited.level().is_none() {
+            return self.counters(name).refused.increment(1);
         }
-        let mut labels = Vec::from([Label::new("limit", limit.to_owned())]);
+        let mut labels = Vec::from([Label::new("limit", name.to_owned())]);
         labels.extend(tier.map(|tier| Label::new("tier", tier.to_string())));
         labels.extend(prefix.map(|prefix| Label::new("prefix", prefix.to_string())));
+        labels.extend(limited.level().map(|level| Label::new("level", level)));
+        labels.extend(limited.dimension().map(|dimension| Label::new("dimension", dimension)));
+        labels.extend(limit.plan(head, limited).map(|plan| Label::new("plan", plan)));
         counter!(LIMIT_REFUSED.name(), labels).increment(1);
     }
 
@@ -121,7 +124,7 @@ impl LimitTelemetry {
     /// Records that a request is over the limit.
     pub(crate) fn record_refused(&self, name: &str, limit: &impl Limit, head: &Head<'_>, limited: &Limited) {
         #[cfg(feature = "metrics")]
-        self.count_refused(name, limited);
+        self.count_refused(name, limit, head, limited);
         #[cfg(feature = "tracing")]
         if tracing::enabled!(target: "damper", tracing::Level::DEBUG)
             && let Some(Sample { key, suppressed }) = self.logs.refusals.sample_key(|| limit.key(head))
@@ -131,8 +134,10 @@ impl LimitTelemetry {
             let retry_after_ms = limited.retry_after().map(millis);
             let quota = limited.standing().quota;
             let (tier, prefix) = (limited.tier(), limited.prefix().map(tracing::field::display));
+            let (level, dimension) = (limited.level(), limited.dimension());
             tracing::debug!(
-                target: "damper", limit = name, method, path, key, tier, prefix, retry_after_ms, %quota, suppressed, "{limited}"
+                target: "damper", limit = name, method, path, key, tier, prefix, level, dimension, retry_after_ms,
+                %quota, suppressed, "{limited}"
             );
         }
     }

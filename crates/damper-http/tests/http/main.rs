@@ -25,5 +25,6 @@ mod support;
 mod throttle;
 #[path = "../../../damper-core/tests/core/models/tokio_clock.rs"]
 mod tokio_clock;
+mod tree;
 mod waiting;
 mod wire;

@@ -59,11 +59,12 @@ function readLimit(limits, metric, labels, value, counted) {
   const limit = of(limits, labels.limit, () => ({ parts: new Map() }));
   if (metric === "allowed_total" || metric === "refused_total") {
     const name = metric === "allowed_total" ? "allowed" : "refused";
-    // Refusals are counted by tier, prefix or scope.
+    // Refusals are counted by tier, prefix or scope, or by level and dimension of a tree.
     const rate = counted();
     limit[name] = rate == null ? limit[name] ?? null : (limit[name] ?? 0) + rate;
     limit[`${name}SoFar`] = (limit[`${name}SoFar`] ?? 0) + value;
     limit.counted = true;
+    if (labels.level) of(limit.parts, `${labels.dimension} of this ${labels.level}`, () => ({})).refused = value;
   } else {
     const { limit: _, ...rest } = labels;
     const part = Object.entries(rest).map(([name, label]) => `${name} ${label}`).join(", ");
@@ -105,6 +106,7 @@ function levels({ parts }) {
     if (part.keys !== undefined) {
       found.push({ name, text: `${of}${short(part.keys)} keys known, ${short(part.keys_owing)} in use, ${short(part.keys_exhausted)} without a token`, value: part.keys_owing, most: capacity });
     }
+    if (part.refused !== undefined) found.push({ name, text: `${of}${short(part.refused)} refused so far` });
     if (part.pause_seconds > 0) found.push({ name: `${name} pause`, text: `${of}paused for ${short(part.pause_seconds)} s` });
   }
   const isEmpty = [...parts.values()].some((part) => part.remaining_tokens < 1 || part.keys_exhausted > 0);
