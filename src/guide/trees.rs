@@ -23,7 +23,7 @@
 //! | who knows the quota of a key | the limiter | the caller |
 //! | how many | 15 | any number |
 //! | a change of the quota | for all keys of the tier at once; the line is bent, and no token is early or late | from the next call on; the key keeps the time until it is full, or its tokens by [`replan`](crate::KeyedLimiter::replan) |
-//! | waiting in order | [`acquire`](crate::KeyedLimiter::acquire) | none |
+//! | waiting in order | [`acquire`](crate::KeyedLimiter::acquire) | [`acquire`](crate::QuotaTree::acquire) of a tree, of one level too |
 //!
 //! Both stay, because a live change of a tier is exact for keys that make no call at that moment, and a plan is not stored.
 //!
@@ -40,6 +40,9 @@
 //! A [`QuotaTree`](crate::QuotaTree) takes the costs of a call from every level (user, team, organisation) and in every
 //! dimension (requests, tokens, bytes), or takes nothing. It looks at all words before it takes from the first, and a refusal
 //! that its looks find writes nothing. Its page explains when a refusal is contended.
+//!
+//! A call that should wait rather than be refused uses [`acquire`](crate::QuotaTree::acquire).
+//! [Waiting](super::waiting) describes the order.
 //!
 //! # Estimates that are settled
 //!
