@@ -1,4 +1,6 @@
-//! Trees of limits: calls that take from several words, plans that change, what is unsettled, and calls that wait.
+//! Trees of limits.
+//!
+//! Calls take from several words, plans change, costs are settled, and calls wait.
 //!
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]

@@ -23,7 +23,7 @@
 //! | who knows the quota of a key | the limiter | the caller |
 //! | how many | 15 | any number |
 //! | a change of the quota | for all keys of the tier at once; the line is bent, and no token is early or late | from the next call on; the key keeps the time until it is full, or its tokens by [`replan`](crate::KeyedLimiter::replan) |
-//! | waiting in order | [`acquire`](crate::KeyedLimiter::acquire) | none |
+//! | waiting in order | [`acquire`](crate::KeyedLimiter::acquire) | [`acquire`](crate::QuotaTree::acquire) of a tree, of one level too |
 //!
 //! Both stay, because a live change of a tier is exact for keys that make no call at that moment, and a plan is not stored.
 //!
@@ -41,6 +41,9 @@
 //! dimension (requests, tokens, bytes), or takes nothing. It looks at all words before it takes from the first, and a refusal
 //! that its looks find writes nothing. Its page explains when a refusal is contended.
 //!
+//! A call that should wait rather than be refused uses [`acquire`](crate::QuotaTree::acquire).
+//! [Waiting](super::waiting) describes the order.
+//!
 //! # Guarantees and borrowing
 //!
 //! A limit for each team divides an organisation's quota: what one team does not use is lost to the others. Without it the
@@ -51,7 +54,7 @@
 //!
 //! **How much to keep:** the sum of the guarantees' bursts and the cost of one call for each thread. (With the bursts alone, a
 //! call that is stopped between the two words until its guarantee is refilled can find the organisation drained. Of all
-//! interleavings of a small model that happened in 3 of 1,000 states.) The rates of the guarantees may add up to the
+//! interleavings of a small model that happened in 156 of 59,164 states.) The rates of the guarantees may add up to the
 //! organisation's. Sold to more than that, they are first come, first served among themselves.
 //!
 //! **For keys that nobody configured**, prepare a plan of the organisation's rate divided by the keys that are active, with

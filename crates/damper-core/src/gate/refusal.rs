@@ -7,6 +7,8 @@ use crate::breaker::{CircuitOpen, source_of};
 #[cfg(feature = "alloc")]
 use crate::concurrency::NotAdmitted;
 use crate::concurrency::{BulkheadFull, LimitSetRefusal};
+#[cfg(feature = "alloc")]
+use crate::keyed::{TreeDenied, TreeRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -145,7 +147,7 @@ impl Error for NotSent {}
 ///
 /// The call was not made then, so the error says nothing about the server.
 ///
-/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and
+/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], `TreeDenied`, `TreeRefusal`, [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and
 /// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError) or in an `AnyRefusal`, and errors with [`NotSent`] as their
 /// source. Breakers and throttles ignore them by default, and retries end with them. A classifier of your own can ask this too.
 ///
@@ -199,6 +201,8 @@ fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<D
         Denied,
         LimitSetDenied,
         LimitSetRefusal,
+        #[cfg(feature = "alloc")] TreeDenied,
+        #[cfg(feature = "alloc")] TreeRefusal,
         Throttled,
         PaceTooSlow,
         BulkheadFull,

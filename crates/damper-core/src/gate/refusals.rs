@@ -5,6 +5,8 @@ use crate::breaker::CircuitOpen;
 use crate::concurrency::{BulkheadFull, FullCause, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 use crate::concurrency::{NotAdmitted, RefusalCause, SetQueueRefusal};
+#[cfg(feature = "alloc")]
+use crate::keyed::{TreeDenied, TreeRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
 use core::time::Duration;
@@ -52,6 +54,31 @@ impl Refusal for LimitSetRefusal {
 impl Refusal for SetQueueRefusal {
     fn kind(&self) -> RefusalKind {
         RefusalKind::Unavailable
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Refusal for TreeDenied {
+    fn kind(&self) -> RefusalKind {
+        RefusalKind::OverLimit
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl Refusal for TreeRefusal {
+    fn kind(&self) -> RefusalKind {
+        match self {
+            Self::Denied(_) => RefusalKind::OverLimit,
+            Self::QueueFull | Self::TimedOut => RefusalKind::Unavailable,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.retry_after()
     }
 }
 

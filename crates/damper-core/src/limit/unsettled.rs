@@ -46,7 +46,7 @@ const MOST_BURSTS: u8 = (CURRENT.max() / PARTS_PER_BURST as u64) as u8;
 /// The allowed times-to-live.
 const TIMES_TO_LIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
 
-/// The bounds on what may be unsettled of a limit: how much, and for how long a reservation may give something back.
+/// The bounds on what may be unsettled of a limit: how much, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnsettledBounds {
     /// In parts of a burst.
@@ -78,7 +78,7 @@ impl UnsettledBounds {
         Ok(Self { time_to_live: ticks(time, clock), ..self })
     }
 
-    /// Counts the cost of a reservation that was taken at the tick `since`, as far as the bound on `word` has room for it.
+    /// Counts the cost of a reservation of the tick `since`, as far as the bound on `word` has room.
     pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
         // A cost is at most the burst.
         let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());

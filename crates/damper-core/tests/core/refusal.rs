@@ -3,8 +3,8 @@
 use damper::retry::{AnyError, Failure, GaveUp};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::{
-    Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, Denied, LimitSet, ManualClock, Quota,
-    RateLimiter, RetryError, is_refusal,
+    Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, Denied, LimitSet, ManualClock, Plan,
+    Quota, QuotaTree, RateLimiter, RetryError, is_refusal,
 };
 use std::error::Error;
 use std::io;
@@ -29,7 +29,11 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
     let open = breaker.try_acquire().unwrap_err();
     let denied = RateLimiter::with_clock(Quota::per_hour(1), &clock).check_n(2).unwrap_err();
     let no_slots = LimitSet::with_clock([Quota::per_hour(1)], &clock).with_bulkhead(Bulkhead::new(0));
+    let tree = QuotaTree::<u8, 1, 1>::builder(["user"], ["calls"]).capacities([8]).build().expect("it is small");
+    let plan = Plan::new(Quota::per_hour(1)).expect("it is slow");
     vec![
+        ("tree", tree.check(&[(&1, [&plan])], [2]).unwrap_err().into()),
+        ("wait for a tree", tree.acquire(&[(&1, [&plan])], [2]).wait().unwrap_err().into()),
         ("breaker", open.into()),
         ("limiter", denied.into()),
         ("set of limits", LimitSet::with_clock([Quota::per_hour(1)], &clock).check_n(2).unwrap_err().into()),

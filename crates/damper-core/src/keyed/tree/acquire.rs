@@ -40,8 +40,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// # Waiting
     ///
     /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. The
-    /// first call of a line asks again when its tokens are due. A reservation that is settled wakes it earlier. What else brings
-    /// tokens, such as [`replan`](Self::replan), is noticed within a second.
+    /// first call of a line asks again when its tokens are due. A reservation that is settled wakes it earlier. Other changes,
+    /// such as [`replan`](Self::replan), are noticed within a second.
     ///
     /// # Examples
     ///

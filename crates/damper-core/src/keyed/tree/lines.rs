@@ -5,7 +5,7 @@
 //! younger ones. Nothing is taken in advance, because tokens of one level would be used late where another one holds the
 //! call up.
 //!
-//! **Who is held up.** A call waits only behind older calls that share a bucket with it, and that this bucket refuses or holds
+//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket refuses or holds
 //! up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation. A call within
 //! its guarantee waits behind no call at the next level.
 //!
@@ -51,7 +51,9 @@ pub struct Lines {
 }
 
 struct Waiters {
-    /// The calls, by bucket and then by age, so the line of a bucket is a part of it. It never grows beyond its capacity.
+    /// The calls, by bucket and then by age: the line of a bucket is a part of it.
+    ///
+    /// It never grows beyond its capacity.
     by_place: Vec<Waiter>,
     places: u16,
     next_ticket: u64,
@@ -145,7 +147,9 @@ impl Lines {
         may_ask
     }
 
-    /// Moves a call that another bucket has refused to the line of that bucket. It has to look and ask again then.
+    /// Moves a call that another bucket has refused to the line of that bucket.
+    ///
+    /// It has to look and ask again then.
     pub(super) fn move_to(&self, place: &mut Place, bucket: Bucket) {
         wake(self.waiters.write(|waiters| waiters.move_to(place, bucket)));
     }
@@ -218,7 +222,7 @@ impl Waiters {
         (waker, next)
     }
 
-    /// Moves a call to another line; returns the waker of the call that has become the first of its earlier line.
+    /// Moves a call to another line, and returns the waker of the new first call of its earlier line.
     fn move_to(&mut self, place: &mut Place, bucket: Bucket) -> Option<Waker> {
         if place.bucket == bucket {
             return None;

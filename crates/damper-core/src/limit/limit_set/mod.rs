@@ -70,7 +70,7 @@ use settling::Settling;
 /// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited
 /// too.
 ///
-/// What a reservation gives back comes on top of a limit's envelope. So at most [`unsettled`](Self::unsettled) bursts of
+/// The tokens that a reservation gives back come on top of a limit's envelope. So at most [`unsettled`](Self::unsettled) bursts of
 /// a limit may be given back by the reservations that are unsettled at any moment: two, unless set. A reservation beyond that
 /// is allowed, but gives nothing back. After its [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
 ///
@@ -391,7 +391,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Takes of each limit the cost that belongs to its index, and enters last, with the time of the takes: all or nothing.
+    /// Takes of each limit the cost that belongs to its index, and enters last: all or nothing.
+    ///
+    /// It enters with the tick at which the limits were judged.
     ///
     /// The swaps follow in the order of the limits, which is the same for all calls. So of two calls that take from one
     /// another, the one that is first at the first limit they share is not in the way of the other one further on: a call

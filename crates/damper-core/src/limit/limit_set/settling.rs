@@ -1,4 +1,4 @@
-//! What reservations of a set may still give back.
+//! The tokens that reservations of a set may still give back.
 
 use super::{LimitSet, Limits};
 use crate::OutOfRange;

@@ -120,7 +120,7 @@ impl Callers {
         self.assert_each_wait_has_a_reason();
     }
 
-    /// Asserts that each call waits at a bucket that it takes from, which refuses it or an older call that waits there.
+    /// Asserts that each call waits at one of its buckets, which refuses it or an older call.
     fn assert_each_wait_has_a_reason(&self) {
         let mut held_up: Vec<HashSet<Bucket>> = Vec::new();
         for call in &self.waiting {
@@ -224,7 +224,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// No call overtakes one that waits and takes from no other bucket; each wait has a reason; all are served.
+    /// Calls that share all buckets keep their order, each wait has a reason, and all are served.
     // CLAIM: QuotaTree
     #[test]
     fn waiters_are_served_in_order_and_held_up_only_at_shared_buckets(acts in proptest::collection::vec(act(), 1..60)) {
@@ -247,7 +247,7 @@ struct Caller {
     served: u32,
 }
 
-/// What a simulated minute of ten users of one organisation brought.
+/// The results of a simulated minute of ten users of one organisation.
 struct Minute {
     /// The longest wait of an innocent call, in milliseconds.
     longest: u64,
@@ -255,9 +255,9 @@ struct Minute {
     share: f64,
 }
 
-/// Simulates nine users who want 40 tokens a second each, and one with thirty workers who want all they can get.
+/// Simulates nine users who want 40 tokens a second each, and a greedy one with thirty workers.
 ///
-/// The user's plan is 100 tokens a second.
+/// The plan of each is 100 tokens a second. The workers take all that they can get.
 fn minute(organisation: u32) -> Minute {
     const SECONDS: u64 = 60;
     let timer = Timer::new(FREQUENCY);

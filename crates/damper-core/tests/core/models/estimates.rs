@@ -1,4 +1,6 @@
-//! Simulations of calls whose estimates are settled: how much of a rate is used, and how much an adversary gains.
+//! Simulations of calls whose estimates are settled.
+//!
+//! They tell how much of a rate is used, and how much an adversary gains.
 //!
 //! `../shared/spec/trees` compared the rules; that of sets and trees is: refund, up to a bound on what is unsettled, within a
 //! time-to-live. Beyond the bound a reservation is allowed, and gives nothing back.
