@@ -61,11 +61,15 @@ impl Tightest {
             TakenHow::AsSeen(fit, at) => Some(ByPlan::allowed(path[level].1[dimension], fit.after, at)),
             TakenHow::Anew(allowed) => Some(allowed),
         };
-        TreeAllowed { allowed, level, dimension }
+        TreeAllowed::new(allowed, (level, dimension))
     }
 }
 
 impl TreeAllowed {
+    pub(crate) const fn new(allowed: Option<Allowed>, (level, dimension): (usize, usize)) -> Self {
+        Self { allowed, level, dimension }
+    }
+
     /// Returns the number of the level, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
@@ -101,7 +105,7 @@ pub struct TreeDenied {
 }
 
 impl TreeDenied {
-    pub(super) fn new(
+    pub(crate) fn new(
         denied: Denied,
         quota: Quota,
         (level, dimension): (usize, usize),
