@@ -154,6 +154,7 @@
 //! | `tls` | connections with TLS: `rediss://` and `valkeys://` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod by_plan;
 mod gate;
 #[cfg(feature = "http")]
 mod http;
@@ -167,6 +168,7 @@ mod script;
 mod server;
 pub(crate) mod subject;
 
+pub use by_plan::{PlannedRedisLimiter, RedisTree, RedisTreeReservation};
 pub use limiter::{
     AfterLoss, KeyedRedisLimiter, LastError, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
     RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,

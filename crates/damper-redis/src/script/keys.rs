@@ -149,6 +149,16 @@ impl PathKeys {
         self.names.push(name);
     }
 
+    /// Leaves out the buckets for whose index `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let mut place = 0;
+        self.names.retain(|_| {
+            place += 1;
+            // The first is the marker.
+            place == 1 || keep(place - 2)
+        });
+    }
+
     /// Returns the slot of all keys.
     #[must_use]
     pub fn slot(&self) -> usize {
