@@ -38,7 +38,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// 0: take, 1: lease, 2: reset.
+    /// 0: take, 1: lease, 2: reset, 3: take by plan.
     pub fn operation(&self) -> u64 {
         self.args[0]
     }
@@ -49,6 +49,17 @@ impl Call {
 
     pub fn charge(&self) -> u64 {
         self.args[12]
+    }
+
+    /// The refund of the first limit.
+    pub fn refund(&self) -> u64 {
+        self.args[13]
+    }
+
+    /// The arguments of limits by plan that follow those of the limits: the time-to-live, the bound, the time of the settled
+    /// reservation, and for each limit the parts to count and the parts that were counted.
+    pub fn unsettled(&self) -> &[u64] {
+        &self.args[4 + 10 * (self.keys.len() - 1)..]
     }
 
     /// The tokens that a lease gives back.
@@ -278,7 +289,7 @@ fn run(state: &State, command: &str, words: &[String]) -> String {
     };
     let reply = decide(state, &call);
     // A look, as `build` sends it, is left out.
-    let is_look = call.operation() == 0 && call.args[11..14] == [0, 0, 0];
+    let is_look = [0, 3].contains(&call.operation()) && call.args[11..14] == [0, 0, 0] && call.keys.len() == 2;
     if !is_look {
         state.calls.lock().unwrap().push(call);
     }
@@ -320,6 +331,10 @@ fn decide(state: &State, call: &Call) -> Vec<u64> {
         let owed = (*burst as i64 - tokens).max(0) as u64;
         let full_at = now + owed * micros / (*rate).max(1);
         reply.extend([now, now, owed, 0, 0, full_at]);
+        if call.operation() == 3 {
+            let count = call.unsettled()[3 + 2 * index];
+            reply.push(if status == DONE { count } else { 0 });
+        }
     }
     reply.extend(lease.into_iter().flatten());
     reply
