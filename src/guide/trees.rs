@@ -41,6 +41,9 @@
 //! dimension (requests, tokens, bytes), or takes nothing. It looks at all words before it takes from the first, and a refusal
 //! that its looks find writes nothing. Its page explains when a refusal is contended.
 //!
+//! Across machines a [`RedisTree`](crate::redis::RedisTree) does the same in one command of the server: [`across_machines`](super::across_machines)
+//! says what differs.
+//!
 //! # Estimates that are settled
 //!
 //! A reservation takes an estimate. Its refund comes on top of the envelope: refunds in any stretch of time are at

@@ -21,9 +21,9 @@ pub(super) struct Bucket {
 #[derive(Clone, Copy, Debug, Default)]
 struct Memory {
     seen: Sighting,
-    /// The local time in µs at which the bucket is full, as of the last refusal; 0 if a call was allowed since.
+    /// The local time in µs at which the bucket is full, as of the last reply.
     full_at: u64,
-    /// The local time in µs from which a call asks the server although `full_at` refuses it.
+    /// The local time in µs from which one call asks the server although `full_at` refuses it.
     ask_from: u64,
     /// The tokens to charge with the next command.
     charge: u64,
@@ -117,19 +117,13 @@ impl Bucket {
         if level.version > memory.seen.version || memory.seen.full_at <= replied {
             memory.seen = level.seen();
         }
-        memory.full_at = 0;
+        let parts = (u128::from(level.owed) * u128::from(terms.rate.micros())).saturating_sub(level.frac.into());
+        let owed = parts / u128::from(terms.rate.tokens().max(1));
+        // Rounded down, so that no call is refused that the server would allow.
+        memory.full_at = sent.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
         if refused {
-            let parts = (u128::from(level.owed) * u128::from(terms.rate.micros())).saturating_sub(level.frac.into());
-            let owed = parts / u128::from(terms.rate.tokens().max(1));
-            // Rounded down, so that no call is refused that the server would allow.
-            memory.full_at = sent.saturating_add(u64::try_from(owed).unwrap_or(u64::MAX));
             memory.ask_from = sent.saturating_add(SILENCE);
         }
-    }
-
-    /// Forgets that the bucket refused a call, because tokens come back.
-    pub(super) fn reopen(&self) {
-        self.memory().full_at = 0;
     }
 
     /// Returns the level of this process's share for a call of `n` tokens.
@@ -183,8 +177,10 @@ mod tests {
         assert_eq!(bucket.lack(&fast, 3, 20_000).map(|lack| lack.wait), Some(10_000));
         assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "one asks");
         assert_eq!(bucket.lack(&slow, 2, SILENCE).map(|lack| lack.wait), Some(100_000), "the others do not");
-        bucket.reopen();
-        assert_eq!(bucket.lack(&slow, 10, SILENCE), None);
+        bucket.see(&level(2, 0), &slow, 8, SILENCE, false);
+        assert_eq!(bucket.lack(&slow, 10, SILENCE), None, "tokens came back");
+        bucket.see(&level(3, 10), &slow, 9, SILENCE, false);
+        assert!(bucket.lack(&slow, 1, SILENCE).is_some(), "another call took them, and it is too early to ask");
     }
 
     #[test]

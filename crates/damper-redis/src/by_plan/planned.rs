@@ -379,7 +379,6 @@ impl Planned {
             if let Ok(reply) = planned.run(&path.keys, &command, until).await {
                 charges.tokens.clear();
                 planned.see(&path, &reply, sent);
-                path.steps.iter().for_each(|step| step.bucket.reopen());
             }
         });
     }

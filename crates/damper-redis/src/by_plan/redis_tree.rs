@@ -25,9 +25,9 @@ use std::sync::Arc;
 /// # Accuracy
 ///
 /// The server stores the instant at which a bucket is full, in whole microseconds and an exact fraction of one. A plan reads what it
-/// wrote without rounding, so nothing drifts. What another plan wrote is rounded up, by less than a token in 2^49 of the fastest
-/// plans. Times are those of the server's clock, in microseconds. Only a plan whose window exceeds 78 hours and is no whole number of
-/// microseconds is slower than it says, by less than 4 parts in 10^12.
+/// wrote without rounding, so nothing drifts. What another plan wrote is rounded up, by less than a microsecond. Times are those of
+/// the server's clock, in microseconds. Only a plan whose window exceeds 78 hours and is no whole number of microseconds is slower
+/// than it says, by less than 4 parts in 10^12.
 ///
 /// # Estimates
 ///

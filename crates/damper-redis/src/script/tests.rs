@@ -104,11 +104,11 @@ fn replies_are_read() {
     let done = ints(&[0, 100, 8, 101, 3, 4, 12, 900, 3, 6, 4, 50, 2]);
     let reply = Reply::parse(&done, &ask()).unwrap();
     let grant = Some(Grant { seq: 3, granted: 6, kept: 4, length: 50, leased: 2 });
-    assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant });
+    assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant, counted: vec![] });
     assert_eq!(level.seen(), Sighting { version: 8, full_at: 900 });
     for (code, status) in [(2, Status::Late), (3, Status::Stale)] {
         let reply = Reply::parse(&ints(&[code, 100]), &ask()).unwrap();
-        assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None });
+        assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None, counted: vec![] });
     }
 }
 

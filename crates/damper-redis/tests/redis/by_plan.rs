@@ -155,14 +155,14 @@ async fn settings_of_trees_are_checked() {
     let lazy = || RedisLimiter::connect("redis://127.0.0.1/").name("test");
     let built =
         |builder: RedisLimiterBuilder| builder.build_tree_lazy(["user"], ["tokens"]).map(drop).unwrap_err().to_string();
-    assert_eq!(built(lazy().unsettled(256.0)), "unsettled is 256, it must be 0 to 255 (bursts)");
-    assert_eq!(built(lazy().time_to_live(Duration::ZERO)), "time_to_live is 0 ns, it must be 1 ms to 30 d");
+    assert_eq!(built(lazy().unsettled(256.0)), "unsettled is 256.0, it must be 0.0 to 255.0 (bursts)");
+    assert_eq!(built(lazy().time_to_live(Duration::ZERO)), "time_to_live is 0 ns, it must be 1 ms to 30 days");
     assert_eq!(
         built(lazy().quota(Quota::per_hour(1))),
         "1 quotas are set for limits by plan, whose quotas come with the calls; leave out quota()"
     );
     assert_eq!(built(lazy().name("")), "name \"\" must have 1 to 64 bytes");
-    assert_eq!(built(lazy().capacity(0)), "capacity is 0, it must be 1 to 16777216");
+    assert_eq!(built(lazy().capacity(0)), "capacity is 0, it must be 1 to 268435456");
     let same = lazy().build_tree_lazy(["a", "b", "a"], ["tokens"]).unwrap_err();
     assert!(matches!(same, RedisLimiterError::SameName { name: "a" }), "{same}");
     assert_eq!(same.to_string(), "name \"a\" occurs twice, each level and dimension needs its own");

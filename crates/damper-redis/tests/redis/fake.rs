@@ -51,6 +51,12 @@ impl Call {
         self.args[12]
     }
 
+    /// Whether it takes and books nothing, as the look that `build` sends.
+    pub fn is_look(&self) -> bool {
+        let settles_nothing = self.operation() != 3 || self.unsettled()[3..].iter().all(|parts| *parts == 0);
+        [0, 3].contains(&self.operation()) && self.args[11..14] == [0, 0, 0] && settles_nothing
+    }
+
     /// The refund of the first limit.
     pub fn refund(&self) -> u64 {
         self.args[13]
@@ -289,8 +295,7 @@ fn run(state: &State, command: &str, words: &[String]) -> String {
     };
     let reply = decide(state, &call);
     // A look, as `build` sends it, is left out.
-    let is_look = [0, 3].contains(&call.operation()) && call.args[11..14] == [0, 0, 0] && call.keys.len() == 2;
-    if !is_look {
+    if !call.is_look() {
         state.calls.lock().unwrap().push(call);
     }
     reply.iter().fold(format!("*{}\r\n", reply.len()), |text, integer| format!("{text}:{integer}\r\n"))
@@ -322,8 +327,10 @@ fn decide(state: &State, call: &Call) -> Vec<u64> {
         _ if cost as i64 <= tokens.max(0) => tokens -= cost as i64,
         _ => status = DENIED,
     }
-    tokens = tokens.min(burst as i64);
-    state.tokens.store(tokens, Ordering::SeqCst);
+    if !call.is_look() {
+        tokens = tokens.min(burst as i64);
+        state.tokens.store(tokens, Ordering::SeqCst);
+    }
     let mut reply = vec![status, now];
     let limits = if call.operation() == 1 { 1 } else { call.keys.len() - 1 };
     for index in 0..limits {
