@@ -101,8 +101,8 @@
 //! After a refusal, a process refuses the same without asking for up to 100 ms. In this time tokens that another process gives back are
 //! not noticed. So a flood of refused calls on one bucket costs the server some 10 commands a second from each process.
 //!
-//! Under [`WhenDown::LocalShare`](crate::redis::WhenDown::LocalShare) each plan is divided by the number of processes. What the
-//! policy allowed gives nothing back. It is charged to its buckets, up to the share of the burst, with the process's next command for
+//! Under [`WhenDown::LocalShare`](crate::redis::WhenDown::LocalShare) each plan is divided by the number of processes. A call that
+//! the policy allowed gives nothing back. It is charged to its buckets, up to the share of the burst, with the process's next command for
 //! each of them. A bucket that fills while no process reaches the server may therefore give a burst once more. `Open` and `Closed`
 //! do as everywhere, and a refusal by `Closed` names the first limit of the path.
 //!

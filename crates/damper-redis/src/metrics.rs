@@ -84,7 +84,7 @@ impl Source for PlannedRedisLimiter {
     }
 }
 
-/// Reads the same for all levels and dimensions together, and the number of buckets that this process remembers.
+/// Reads the same for all buckets together, and the number of those that this process remembers.
 impl<const LEVELS: usize, const DIMENSIONS: usize> Source for RedisTree<LEVELS, DIMENSIONS> {
     fn read(&self, readings: &Readings<'_>) {
         record(readings, &self.status(), &self.counts());

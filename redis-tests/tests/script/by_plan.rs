@@ -1,4 +1,4 @@
-//! Limits by plan: the script against an exact model and against the tree in a process, and each of its rules left out.
+//! Limits by plan: the script beside an exact model and beside the tree in a process.
 
 use crate::seed::seed;
 use damper_core::keyed::QuotaTreeBuilder;
@@ -156,16 +156,17 @@ impl Model {
         };
         for (begin, &(from, ..)) in self.admitted.iter().enumerate() {
             for &(until, ..) in &self.admitted[begin..] {
+                let time = |of: usize, tokens: u64| tokens as f64 * micros(of);
                 let span = (until - from + 1) as f64;
                 for (plan, terms) in plans.iter().enumerate() {
                     let own = |of: usize, tokens: u64| if of == plan { tokens as f64 } else { 0.0 };
                     let admitted = sum(&self.admitted, from, until, &own);
-                    let bound = f64::from(terms.burst) + span / micros(plan) + sum(refunds, from, until, &own);
+                    let back = sum(refunds, from, until, &time) / micros(plan);
+                    let bound = f64::from(terms.burst) + span / micros(plan) + back;
                     require(admitted <= bound * (1.0 + 1e-9), || {
                         format!("plan {plan}: {admitted} tokens from {from} to {until}, at most {bound}")
                     })?;
                 }
-                let time = |of: usize, tokens: u64| tokens as f64 * micros(of);
                 let refill = |plan: usize| f64::from(plans[plan].burst) * micros(plan);
                 let longest = (0..plans.len()).map(refill).fold(0.0, f64::max);
                 let (used, back) = (sum(&self.admitted, from, until, &time), sum(refunds, from, until, &time));
@@ -216,6 +217,7 @@ fn schedule(script: &str, tags: &SlotTags, seed: u64) -> Answer {
                 continue;
             }
             3 if random.once_in(8) => {
+                model.stored = model.stored.filter(|stored| now / 1_000 <= stored.expires);
                 server.set_time(now - random.one_of(&[1, 1_000, refill.min(1 << 44), 7_200_000_000]));
                 stepped_back = true;
                 continue;
@@ -274,9 +276,9 @@ fn schedule(script: &str, tags: &SlotTags, seed: u64) -> Answer {
     if stepped_back || charged > 0 { Ok(()) } else { model.law(&plans, &refunds) }
 }
 
-/// The plans of a comparison with the tree in a process: a token lasts 2^k beats of 64 ns, so that both count exactly.
+/// Returns a plan whose tokens last 2^k beats of 64 ns, so that the tree in a process is exact too.
 fn exact_plan(random: &mut Random) -> Plan {
-    let token = 64_000 << random.below(8);
+    let token = 64 << (10 + random.below(8));
     let burst = random.one_of(&[1, 3, 16, 1_000]);
     let window = Duration::from_nanos(token * 64);
     Plan::new(Quota::per(64, window).unwrap().burst(burst).max_debt(1_000_000)).unwrap()
@@ -313,16 +315,15 @@ fn like_a_process(script: &str, tags: &SlotTags, seed: u64) -> Answer {
     let server = server(script, tags);
     let clock = Arc::new(ManualClock::new());
     let bursts = random.one_of(&[0.0, 0.5, 2.0]);
-    let time_to_live = random.one_of(&[16, 16_000, 1_600_000]);
+    let time_to_live = random.one_of(&[1_000, 16_000, 1_600_000]);
     let most = (bursts * f64::from(PARTS_PER_BURST)) as u32;
     let hasher = Seed::new(1, 2);
     let tree: Tree =
         QuotaTreeBuilder::new(["user", "organisation"], ["requests", "tokens"], Arc::clone(&clock), hasher)
             .unsettled(bursts)
-            .time_to_live(Duration::from_micros(time_to_live.max(1_000)))
+            .time_to_live(Duration::from_micros(time_to_live))
             .build()
             .unwrap();
-    let time_to_live = time_to_live.max(1_000);
     let plans: Vec<Plan> = (0..3).map(|_| exact_plan(&mut random)).collect();
     let mut open: Vec<Both<'_>> = Vec::new();
     let both_advance = |micros: u64| {
@@ -381,7 +382,8 @@ fn like_a_process(script: &str, tags: &SlotTags, seed: u64) -> Answer {
                         open.push(Both { local, path, costs, counted: reply.counted, since: reply.now });
                     }
                     (Err(denied), Status::Denied) => {
-                        let waits = takes.iter().zip(&reply.levels).map(|(take, level)| {
+                        let refusing = takes.iter().zip(&reply.levels).filter(|(take, _)| take.take.cost > 0);
+                        let waits = refusing.map(|(take, level)| {
                             let wait = level.retry_after(&take.limit.terms, take.take.cost, reply.now);
                             wait.map_or(u64::MAX, |wait| wait.as_micros() as u64)
                         });

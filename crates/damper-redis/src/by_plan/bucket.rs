@@ -1,11 +1,13 @@
-//! What this process remembers of one bucket.
+//! The memory of one bucket in this process.
 
 use super::share::{ShareLevel, ShareTerms};
 use crate::script::{Level, Sighting, Terms};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How long calls are refused without asking after a refusal, in µs, although another process may give tokens back meanwhile.
+/// How long calls are refused without asking after a refusal, in µs.
+///
+/// Another process may give tokens back meanwhile.
 const SILENCE: u64 = 100_000;
 
 /// The memory of one bucket in this process. The bucket itself is on the server.
@@ -109,9 +111,9 @@ impl Bucket {
         }
     }
 
-    /// Remembers the level of a reply that the server made at `replied` to a command sent at the local time `sent`.
+    /// Remembers the level of a reply.
     ///
-    /// `refused` says whether this bucket refused the command.
+    /// The server made it at its time `replied`, and the command was sent at the local time `sent`. `refused` says whether this bucket refused the command.
     pub(super) fn see(&self, level: &Level, terms: &Terms, replied: u64, sent: u64, refused: bool) {
         let mut memory = self.memory();
         if level.version > memory.seen.version || memory.seen.full_at <= replied {

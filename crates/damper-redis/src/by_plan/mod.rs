@@ -5,7 +5,7 @@
 
 // | file | idea |
 // |---|---|
-// | `bucket` | `Bucket`: what this process remembers of one bucket |
+// | `bucket` | `Bucket`: the memory of one bucket in this process |
 // | `share` | `ShareTerms`: a plan divided by the number of processes, for the time without a server |
 // | `path` | `Path`: the limited buckets of one call, with their keys and their terms |
 // | `planned` | `Planned`: a call, decided by the server or the policy; settling a reservation |

@@ -394,7 +394,9 @@ impl Drop for Planned {
     }
 }
 
-/// The charges that a command carries. If it has no reply, they go with the next one, also if its future is dropped.
+/// The charges that a command carries.
+///
+/// If it has no reply, they go with the next one, also if its future is dropped.
 struct Charges<'a> {
     steps: &'a [Step],
     tokens: Vec<u64>,
@@ -420,9 +422,9 @@ impl<'a> Longest<'a> {
     }
 }
 
-/// Returns the permission of the bucket of which the smallest part of the burst is left, and the first of equals.
+/// Returns the permission of the tightest bucket, and of the first of equals.
 ///
-/// Each level is a place, a burst, what is left, and the time in µs until the bucket is full.
+/// It is that of which the smallest part of the burst is left. Each level is a place, a burst, what is left, and the time in µs until the bucket is full.
 fn tightest(levels: impl Iterator<Item = ((usize, usize), u32, u32, u64)>) -> TreeAllowed {
     let mut tightest = None;
     for level @ (_, burst, left, _) in levels {

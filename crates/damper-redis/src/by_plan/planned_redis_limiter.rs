@@ -8,7 +8,7 @@ use damper_core::internal::usage_elsewhere;
 use damper_core::{Allowed, Denied, Plan, Quota, Usage};
 use std::sync::Arc;
 
-/// A limit for each key whose quota comes with each call, which processes on several machines share through Redis.
+/// A limit for each key whose quota comes with each call, shared through Redis.
 ///
 /// There can be any number of plans, and they can change from call to call. The server keeps for each key the instant at which its
 /// bucket is full, as [`KeyedLimiter::by_plan`](damper_core::KeyedLimiter::by_plan) does in a process, so a key that is given another

@@ -10,7 +10,7 @@ use damper_core::keyed::TreeAllowed;
 use damper_core::{Plan, Quota, TreeDenied, Usage};
 use std::sync::Arc;
 
-/// Limits of several levels and dimensions that processes on several machines share through Redis; a call takes of all or none.
+/// Limits of several levels and dimensions, shared through Redis, of which a call takes all or none.
 ///
 /// It is like a [`QuotaTree`](damper_core::QuotaTree), whose page explains levels, dimensions and plans. One script on the server
 /// decides about all buckets of a call, so no refusal is contended. Every call is a round trip: nothing is leased. Clones share the
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// # Accuracy
 ///
 /// The server stores the instant at which a bucket is full, in whole microseconds and an exact fraction of one. A plan reads what it
-/// wrote without rounding, so nothing drifts. What another plan wrote is rounded up, by less than a microsecond. Times are those of
+/// wrote without rounding, so nothing drifts. It rounds up the instant of another plan, by less than a microsecond. Times are those of
 /// the server's clock, in microseconds. Only a plan whose window exceeds 78 hours and is no whole number of microseconds is slower
 /// than it says, by less than 4 parts in 10^12.
 ///

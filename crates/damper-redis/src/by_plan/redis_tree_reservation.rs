@@ -18,7 +18,7 @@ pub struct RedisTreeReservation<const DIMENSIONS: usize> {
     planned: Arc<Planned>,
     costs: [u32; DIMENSIONS],
     allowed: TreeAllowed,
-    /// What is not settled yet.
+    /// The call, until it is settled.
     open: Option<Admitted>,
 }
 

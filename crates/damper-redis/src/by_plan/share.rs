@@ -39,22 +39,28 @@ impl ShareTerms {
         self.burst
     }
 
-    /// Returns the ns that `n` tokens take, rounded up. A plan's refill takes some months at most, and 2^32 processes' below 2^96 ns.
+    /// Returns the ns that `n` tokens take, rounded up.
     fn time(&self, n: u32) -> u128 {
         (u128::from(n) * self.period).div_ceil(self.tokens.max(1))
     }
 
-    /// Returns the instant in ns at which the share is full, if it was so at `full` and empty at the local time `since` in µs.
+    /// Returns the instant in ns at which a share is full that was empty at the local time `since` in µs.
+    ///
+    /// It is no earlier than `full`, which takes have moved.
     pub(super) fn full(&self, full: u128, since: u64) -> u128 {
         full.max(u128::from(since) * 1_000 + self.time(self.burst))
     }
 
-    /// Returns the instant in ns at which the share is full after `n` tokens are taken at the local time `now` in µs.
+    /// Returns the instant in ns at which the share is full after a take of `n` tokens.
+    ///
+    /// `now` is the local time in µs.
     pub(super) fn take(&self, full: u128, now: u64, n: u32) -> u128 {
         full.max(u128::from(now) * 1_000) + self.time(n)
     }
 
-    /// Returns the level of a share that is full at the instant `full` in ns, for a call of `n` tokens at the local time `now` in µs.
+    /// Returns the level for a call of `n` tokens of a share that is full at the instant `full` in ns.
+    ///
+    /// `now` is the local time in µs.
     pub(super) fn level(&self, full: u128, now: u64, n: u32) -> ShareLevel {
         let debt = full.saturating_sub(u128::from(now) * 1_000);
         let spare = self.time(self.burst).saturating_sub(debt);

@@ -1,4 +1,4 @@
-//! What the limits of one name have in common: their server, and who decides.
+//! The server of the limits of one name, and who decides on them.
 
 use super::authority::{Authority, Change};
 use super::builder::Listener;
@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 /// It equals the longest pause between attempts to reach the server.
 pub(crate) const CLOSED_WAIT: u64 = 200_000;
 
-/// The limits of one name in this process: their server, its place among the processes, and who decides.
+/// The server of the limits of one name, the other processes that share them, and who decides.
 pub(crate) struct Fleet {
     pub(crate) server: Server,
     pub(crate) name: String,

@@ -4,7 +4,7 @@
 // |---|---|
 // | `builder`, `settings`, `error` | the settings of a limiter, checked; why it cannot be built |
 // | `redis_limiter`, `keyed_redis_limiter`, `reservation`, `key` | the interface |
-// | `fleet` | `Fleet`: what the limits of one name have in common: their server, and who decides |
+// | `fleet` | `Fleet`: the server of the limits of one name, and who decides on them |
 // | `shared` | `Shared`: a check, decided by the lease, the server or the policy |
 // | `subject_limit` | `SubjectLimit`: one subject with its state, its keys and its waiters; `Delivery`: a command on its way |
 // | `tender` | `Tender`: the task that renews and returns leases, and sends what is pending; the end of a limiter |

@@ -88,7 +88,9 @@ impl RedisLimiterBuilder {
         Ok(Parts::Limited(Arc::new(Shared { fleet, plan, quotas: limited })))
     }
 
-    /// Checks the settings, and returns limits by plan with these levels and dimensions. Nothing is connected.
+    /// Checks the settings, and returns limits by plan with these levels and dimensions.
+    ///
+    /// Nothing is connected.
     pub(super) fn planned(
         self,
         levels: &[&'static str],
@@ -122,7 +124,7 @@ impl RedisLimiterBuilder {
         Ok(Planned::new(fleet, settings)?)
     }
 
-    /// Returns what the limits of this name have in common. Nothing is connected.
+    /// Returns the server of the limits of this name. Nothing is connected.
     fn fleet(self, target: Target, lease: u64, kind: LimiterKind) -> Fleet {
         let tags = tags_of(&target);
         Fleet {
@@ -251,7 +253,7 @@ async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterE
     }
 }
 
-/// Returns a command that takes nothing from the limits of the heartbeat's subject, with the names of its keys.
+/// Returns a command that takes nothing, with the names of its keys: those of the heartbeat's subject.
 pub(super) fn look_at(shared: &Shared) -> (Vec<String>, Command) {
     let limits = shared.plan.terms().iter();
     let look =

@@ -37,7 +37,9 @@ pub struct Take {
 pub struct PlannedTake {
     /// The limit, by the plan of this call. Nothing of it can be leased.
     pub limit: Limit,
-    /// What is taken and booked. A refund gives back no more than the tokens of the parts that were counted and still are.
+    /// The tokens to take and to book.
+    ///
+    /// A refund gives back no more than the tokens of the parts that were counted and still are.
     pub take: Take,
     /// The parts to count as unsettled if the take is allowed.
     pub count: u32,

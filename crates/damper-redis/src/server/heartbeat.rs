@@ -54,7 +54,9 @@ impl Heartbeat {
         }
     }
 
-    /// Tries the scripts on the server, the first one on the keys with these names, and learns how many processes share the limit.
+    /// Tries the scripts on the server, and learns how many processes share the limit.
+    ///
+    /// `look` is a command on the keys with these names.
     ///
     /// # Errors
     ///

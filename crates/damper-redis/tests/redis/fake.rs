@@ -62,8 +62,10 @@ impl Call {
         self.args[13]
     }
 
-    /// The arguments of limits by plan that follow those of the limits: the time-to-live, the bound, the time of the settled
-    /// reservation, and for each limit the parts to count and the parts that were counted.
+    /// The arguments of limits by plan that follow those of the limits.
+    ///
+    /// They are the time-to-live, the bound and the time of the settled reservation. Then follow for each limit the parts to count
+    /// and the parts that were counted.
     pub fn unsettled(&self) -> &[u64] {
         &self.args[4 + 10 * (self.keys.len() - 1)..]
     }
