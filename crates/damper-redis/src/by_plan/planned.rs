@@ -115,9 +115,9 @@ impl Planned {
                 // The root's key is in the hash tag of all.
                 let mut push = |key: &[u8]| found.keys.push(names.0, names.1, key);
                 if level == root {
-                    push(&[])
+                    push(&[]);
                 } else {
-                    key.with_bytes(push)
+                    key.with_bytes(push);
                 }
                 let bucket = self.bucket(found.keys.names().last().map_or("", String::as_str));
                 let (quota, cost) = (plan.quota(), costs[dimension]);
@@ -190,7 +190,7 @@ impl Planned {
         }
         let sent = self.fleet.server.now();
         let reply = self.call(path, vec![(0, 0); path.steps.len()], sent).await?;
-        self.see(path, &reply, sent);
+        Self::see(path, &reply, sent);
         let usage = |(step, level): (&Step, &Level)| {
             let debt = level.owed.saturating_sub(step.terms.burst.into());
             let resets_in = level.resets_in(&step.terms, reply.now);
@@ -239,13 +239,13 @@ impl Planned {
     }
 
     /// Remembers the levels of a reply, and returns the refusal with the longest wait.
-    fn see<'a>(&self, path: &'a Path, reply: &Reply, sent: u64) -> Longest<'a> {
+    fn see<'a>(path: &'a Path, reply: &Reply, sent: u64) -> Longest<'a> {
         let mut refused = Longest::default();
         for (step, level) in path.steps.iter().zip(&reply.levels) {
             let lacks = level.owed.saturating_add(step.cost.into()) > u64::from(step.terms.burst);
-            let refuses = reply.status == Status::Denied && lacks;
-            step.bucket.see(level, &step.terms, reply.now, sent, refuses);
-            if refuses {
+            let is_refusal = reply.status == Status::Denied && lacks;
+            step.bucket.see(level, &step.terms, reply.now, sent, is_refusal);
+            if is_refusal {
                 let micros = |time: Option<Duration>| time.map(|time| micros_of(time).max(1));
                 let wait = micros(level.retry_after(&step.terms, step.cost, reply.now));
                 let full_in = micros(level.resets_in(&step.terms, reply.now));
@@ -257,7 +257,7 @@ impl Planned {
 
     /// Returns the answer of the server.
     fn answer(&self, path: Path, reply: Reply, sent: u64) -> Result<Admitted, TreeDenied> {
-        let refused = self.see(&path, &reply, sent);
+        let refused = Self::see(&path, &reply, sent);
         if let Some((step, denied)) = refused.0 {
             self.fleet.counters.denied_by_server.add(1);
             return Err(self.denied(step, denied));
@@ -378,7 +378,7 @@ impl Planned {
             let command = planned.command(takes, since);
             if let Ok(reply) = planned.run(&path.keys, &command, until).await {
                 charges.tokens.clear();
-                planned.see(&path, &reply, sent);
+                Self::see(&path, &reply, sent);
             }
         });
     }

@@ -151,9 +151,10 @@ fn terms_are_those_of_the_plan() {
     for (limit, window) in [(7, (1 << 48) + 21), (1_000, (1 << 58) - 27)] {
         let rate = of(per(limit, window).burst(1)).rate;
         assert!(rate.micros() < 1 << 49, "{rate:?}");
-        let exact = f64::from(limit) * 1e3 / window as f64;
-        let slower = 1.0 - rate.tokens() as f64 / rate.micros() as f64 / exact;
-        assert!((-1e-15..4e-12).contains(&slower), "slower by {slower}");
+        // It is slower, by less than 4 parts in 10^12.
+        let of_window = u128::from(rate.tokens()) * u128::from(window);
+        let exact = u128::from(limit) * 1_000 * u128::from(rate.micros());
+        assert!(of_window <= exact && (exact - of_window) * 1_000_000_000_000 < 4 * exact, "{rate:?}");
     }
 }
 

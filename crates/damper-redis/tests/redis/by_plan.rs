@@ -1,6 +1,6 @@
 //! Limits by plan and a server that works, fails or is not there: what is sent, and who decides.
 
-use crate::fake::{Fake, Mode, until};
+use crate::fake::{Call, Fake, Mode, until};
 use damper_core::{Plan, Quota};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, RedisLimiterError, RedisTree, WhenDown};
 use std::time::Duration;
@@ -146,7 +146,7 @@ async fn share_is_spent_while_the_server_is_silent_and_charged_when_it_is_back()
         fake.calls().iter().any(|call| call.charge() > 0)
     })
     .await;
-    let charged: u64 = fake.calls().iter().map(|call| call.charge()).max().unwrap_or(0);
+    let charged: u64 = fake.calls().iter().map(Call::charge).max().unwrap_or(0);
     assert!(charged >= 60, "{charged}");
 }
 
