@@ -40,6 +40,7 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     panic!("{what} within ten seconds");
 }
 
+// CLAIM: redis::RedisTree
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn envelopes_hold_for_callers_of_several_processes_with_plans_that_alternate() {
     let _machine = exclusive();
@@ -96,6 +97,7 @@ async fn envelopes_hold_for_callers_of_several_processes_with_plans_that_alterna
     assert!(tokens >= 300, "{tokens} tokens in two seconds of 300 a second");
 }
 
+// CLAIM: redis::RedisTree
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_take_from_all_buckets_or_from_none() {
     let server = RedisServer::start();
@@ -178,6 +180,7 @@ async fn reservations_give_back_what_is_counted_and_no_more() {
     until("a debt", async || tree.usage(&path).await.expect("it answers")[1][1].debt() > 90).await;
 }
 
+// CLAIM: redis::RedisTree
 #[tokio::test]
 async fn reservation_beyond_the_bound_or_after_its_time_gives_nothing_back() {
     let server = RedisServer::start();

@@ -404,6 +404,7 @@ fn like_a_process(script: &str, tags: &SlotTags, seed: u64) -> Answer {
 
 const SCHEDULES: u64 = 400;
 
+// CLAIM: redis::RedisTree
 #[test]
 fn limits_by_plan_are_exact_and_stay_in_their_envelopes() {
     let (tags, first) = (SlotTags::single(), seed());
@@ -413,6 +414,7 @@ fn limits_by_plan_are_exact_and_stay_in_their_envelopes() {
     }
 }
 
+// CLAIM: redis::RedisTree
 #[test]
 fn tree_decides_as_the_tree_in_a_process() {
     let (tags, first) = (SlotTags::single(), seed());
