@@ -1,8 +1,9 @@
 //! The script on a real server: the same replies as in the embedded Lua, and what it costs.
 
-use damper_core::Quota;
+use damper_core::{Plan, Quota};
 use damper_redis::internal::{
-    Command, Frame, Keys, LeaseRequest, Limit, NEVER, Reply, SOURCE, Sighting, SlotTags, Status, Take, Terms,
+    Command, Frame, Keys, LeaseRequest, Limit, NEVER, PARTS_PER_BURST, PathKeys, PlannedTake, PlannedTakes, Reply,
+    SOURCE, Sighting, SlotTags, Status, Take, Terms,
 };
 use damper_redis_tests::{LuaServer, Random, RedisServer};
 use redis::{Connection, Script, Value};
@@ -132,6 +133,61 @@ fn a_real_server_replies_as_the_embedded_lua() {
     }
 }
 
+/// Plans that alternate. All take long to fill, so that no key expires between the two servers.
+fn plans() -> [Terms; 3] {
+    let odd = Quota::per(999_983, Duration::from_nanos(3_600_000_000_017)).unwrap().burst(90_000);
+    [Quota::per_minute(90).burst(5_000), Quota::per_hour(60), odd].map(|quota| {
+        // None of them is unlimited.
+        Terms::of_plan(&Plan::new(quota).unwrap()).unwrap()
+    })
+}
+
+/// A command on the buckets of a path by chance, which takes or settles.
+fn planned(random: &mut Random, buckets: usize, since: u64) -> Command {
+    let takes = (0..buckets).map(|_| {
+        let terms = random.one_of(&plans());
+        let [cost, charge, refund] = [terms.burst.into(), 20, 40].map(|most| random.below(most));
+        let [cost, charge] = if random.once_in(3) { [0, charge] } else { [cost / 4, 0] };
+        let (count, counted) = (random.below(PARTS_PER_BURST.into()) as u32, random.below(9_000) as u32);
+        let take = Take { cost: cost as u32, charge, refund };
+        PlannedTake { limit: limit(terms), take, count: if cost > 0 { count } else { 0 }, counted }
+    });
+    let (takes, most_unsettled) = (takes.collect(), 2 * PARTS_PER_BURST);
+    Command::ByPlan(PlannedTakes { takes, most_unsettled, time_to_live: 120_000_000, since })
+}
+
+/// Returns the keys of a path of so many buckets.
+fn path(tags: &SlotTags, root: u64, buckets: usize) -> PathKeys {
+    let mut keys = PathKeys::new(tags, "real", &root.to_le_bytes());
+    (0..buckets).for_each(|bucket| keys.push(["user", "team", "root"][bucket % 3], "tokens", &[bucket as u8]));
+    keys
+}
+
+#[test]
+fn a_real_server_decides_by_plan_as_the_embedded_lua() {
+    let mut real = Real::new();
+    let tags = SlotTags::new();
+    let lua = LuaServer::new(0);
+    let mut random = Random(seed::seed());
+    for round in 0..20 {
+        let (buckets, mut since) = (1 + round % 4, 0);
+        let keys = path(&tags, random.number(), buckets);
+        for step in 0..40 {
+            let command = planned(&mut random, buckets, since);
+            let args = command.args(&FRAME);
+            let found = real.run(keys.names(), &args);
+            let reply = Reply::parse(&found, &command).unwrap();
+            lua.set_time(reply.now);
+            assert_eq!(lua.run(keys.names(), &args), Ok(found), "round {round}, step {step}: {command:?}");
+            for name in keys.names() {
+                let stored: Option<Vec<u8>> = real.server.ask(&["GET", name]);
+                assert_eq!(stored, lua.get(name), "{name}");
+            }
+            since = if random.once_in(2) { reply.now } else { since };
+        }
+    }
+}
+
 /// Expressions in Lua that return a text, or fail.
 const STRUCTS: &[&str] = &[
     "struct.pack('<Bdd', 1, 9007199254740991, 0)",
@@ -213,6 +269,21 @@ fn a_script_costs_the_same_for_any_number_of_holders() {
     measure("take, allowed", &mut |_| (Command::Take(vec![(one, take(1))]), 0));
     measure("take, denied", &mut |_| (Command::Take(vec![(one, take(2_000_000))]), 0));
     measure("take of three limits", &mut |_| (Command::Take(vec![(one, take(1)); 3]), 0));
+    let of_path = |buckets: usize| {
+        let takes = plans().into_iter().cycle().take(buckets).map(|terms| PlannedTake {
+            limit: limit(Terms { burst: 4_000_000_000, ..terms }),
+            take: take(1),
+            count: 1,
+            counted: 0,
+        });
+        let takes = takes.collect::<Vec<_>>();
+        move |_| {
+            let (takes, most_unsettled) = (takes.clone(), 2 * PARTS_PER_BURST);
+            (Command::ByPlan(PlannedTakes { takes, most_unsettled, time_to_live: 120_000_000, since: 0 }), 0)
+        }
+    };
+    measure("take by plan of one bucket", &mut of_path(1));
+    measure("take by plan of six buckets", &mut of_path(6));
     let of = |holders: u64| {
         move |call: u64| {
             let seq = call / holders + 1;

@@ -2,6 +2,8 @@
 
 #[path = "script/arithmetic.rs"]
 mod arithmetic;
+#[path = "script/by_plan.rs"]
+mod by_plan;
 #[path = "script/cases.rs"]
 mod cases;
 #[path = "script/envelope.rs"]

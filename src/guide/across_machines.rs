@@ -11,6 +11,8 @@
 //! | to protect one process | a [`RateLimiter`](crate::RateLimiter) in each |
 //! | a limit per client, and any process may get its requests | a [`KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) |
 //! | one limit for a fleet, as of an upstream service or a database | a [`RedisLimiter`](crate::redis::RedisLimiter) |
+//! | a quota of its own for each key, which the caller knows | a [`PlannedRedisLimiter`](crate::redis::PlannedRedisLimiter) |
+//! | limits of users, teams and organisations, in requests and tokens | a [`RedisTree`](crate::redis::RedisTree) |
 //! | several limits of one subject: 50 a second and 10,000 an hour | either, with [`also`](crate::redis::RedisLimiterBuilder::also) |
 //!
 //! ```no_run
@@ -59,7 +61,53 @@
 //! # }
 //! ```
 //!
+//! # Plans and trees
+//!
+//! Limits whose quota comes with the call, as a [`Plan`](crate::Plan), are decided by the server, each call in one round trip. The page
+//! [`trees`](super::trees) explains plans, levels and dimensions.
+//!
+//! ```no_run
+//! # async fn complete() -> u32 { 2_500 }
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! use damper::redis::RedisLimiter;
+//! use damper::{Plan, Quota};
+//! use std::time::Duration;
+//!
+//! let tree = RedisLimiter::connect("redis://127.0.0.1/")
+//!     .name("completions")
+//!     .unsettled(2.0)
+//!     .time_to_live(Duration::from_secs(120))
+//!     .build_tree(["user", "organisation"], ["requests", "tokens"])
+//!     .await?;
+//!
+//! let (requests, tokens) = (Plan::new(Quota::per_minute(60))?, Plan::new(Quota::per_minute(90_000))?);
+//! let path = [("alice", [&requests, &tokens]), ("acme", [&Plan::UNLIMITED, &tokens])];
+//! let call = tree.reserve(&path, [1, 60_000]).await?; // from all four buckets or from none
+//! call.settle([1, complete().await]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | | [`QuotaTree`](crate::QuotaTree), in a process | [`RedisTree`](crate::redis::RedisTree), across machines |
+//! |---|---|---|
+//! | one decision | loads and swaps of the words of its path; a refusal may be contended | one script; no refusal is contended |
+//! | the key `alice` under two organisations | one bucket | two buckets: a key belongs to its root, with which it is in one slot of a cluster |
+//! | a plan | early by 256 ns at most | exact; a change of plan rounds up, by less than a microsecond |
+//! | a reservation | settled by one call | settled by one more command, in the background; if that is lost, it counts as used in full |
+//! | a process that dies | frees nothing | its reservations count as used, and take up the bound for two times-to-live at most |
+//! | a full table | keys share words | none: the server has a key for each bucket until it is full and nothing is unsettled |
+//! | `replan` | converts a debt | none: a key keeps the time until its bucket is full |
+//!
+//! After a refusal, a process refuses the same without asking for up to 100 ms. In this time tokens that another process gives back are
+//! not noticed. So a flood of refused calls on one bucket costs the server some 10 commands a second from each process.
+//!
+//! Under [`WhenDown::LocalShare`](crate::redis::WhenDown::LocalShare) each plan is divided by the number of processes. A call that
+//! the policy allowed gives nothing back. It is charged to its buckets, up to the share of the burst, with the process's next command for
+//! each of them. A bucket that fills while no process reaches the server may therefore give a burst once more. `Open` and `Closed`
+//! do as everywhere, and a refusal by `Closed` names the first limit of the path.
+//!
 //! # Choosing the burst
+//!
 //!
 //! A limit whose burst is at least what the rate brings in 100 ms is leased to busy processes: their checks are local, and each process
 //! sends at most 50 commands a second. With a smaller burst the server decides each check, and the cost of a check is a round trip. So give a

@@ -33,7 +33,7 @@
 //! | limit a flow of calls | [`RateLimiter`](crate::RateLimiter); with another algorithm [`RateLimiter::with_algorithm`](crate::RateLimiter::with_algorithm), such as `with_algorithm(SlidingLog::new(quota)?, clock)` | [`rates`], [`algorithms`] |
 //! | limit each client, user or tenant | [`KeyedLimiter`](crate::KeyedLimiter); before a server [`http::RateLimitLayer`](crate::http::RateLimitLayer) | [`keys`], [`http`] |
 //! | give each key a quota of its own, known to the caller | [`KeyedLimiter::by_plan`](crate::KeyedLimiter::by_plan) with a [`Plan`](crate::Plan) for each call | [`trees`] |
-//! | limit users, teams and organisations, requests and tokens, all or nothing | [`QuotaTree`](crate::QuotaTree) | [`trees`] |
+//! | limit users, teams and organisations, requests and tokens, all or nothing | [`QuotaTree`](crate::QuotaTree), on Redis [`redis::RedisTree`](crate::redis::RedisTree) | [`trees`] |
 //! | hold two limits at once: ten a second and a thousand an hour | [`LimitSet`](crate::LimitSet) | [`rates`] |
 //! | count requests *and* tokens *and* calls in flight in one decision, reserved by an estimate and settled by the bill | [`LimitSet::reserve`](crate::LimitSet::reserve), [`with_bulkhead`](crate::LimitSet::with_bulkhead); to wait for them in order [`queue`](crate::LimitSet::queue) and [`acquire`](crate::LimitSet::acquire) | [`rates`], [`waiting`] |
 //! | wait instead of being refused | [`limiter.acquire(n).wait()`](crate::RateLimiter::acquire); in async code `limiter.acquire(n).await` (feature `tokio`); for a key's tokens [`limits.acquire(&key, n)`](crate::KeyedLimiter::acquire) | [`waiting`] |

@@ -41,6 +41,9 @@
 //! dimension (requests, tokens, bytes), or takes nothing. It looks at all words before it takes from the first, and a refusal
 //! that its looks find writes nothing. Its page explains when a refusal is contended.
 //!
+//! Across machines a [`RedisTree`](crate::redis::RedisTree) does the same in one command of the server: [`across_machines`](super::across_machines)
+//! says what differs.
+//!
 //! A call that should wait rather than be refused uses [`acquire`](crate::QuotaTree::acquire).
 //! [Waiting](super::waiting) describes the order.
 //!

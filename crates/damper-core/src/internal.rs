@@ -26,7 +26,11 @@ use crate::deadline::{Deadline, DeadlineExceeded};
 #[cfg(feature = "alloc")]
 use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
+#[cfg(feature = "alloc")]
+use crate::keyed::{TreeAllowed, TreeDenied};
 use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
+#[cfg(feature = "alloc")]
+use crate::quota::Plan;
 use crate::quota::Quota;
 use crate::retry::{Retry, Unlimited};
 #[cfg(feature = "std")]
@@ -89,6 +93,29 @@ pub fn source_of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error 
 #[must_use]
 pub const fn deepest_debt(quota: &Quota) -> u64 {
     quota.deepest_debt()
+}
+
+/// Returns the deepest debt of a plan in tokens: its burst and the debt below it that a plan can have.
+#[cfg(feature = "alloc")]
+#[must_use]
+pub const fn deepest_debt_of_plan(plan: &Plan) -> u64 {
+    plan.deepest_debt()
+}
+
+/// Returns the permission of a call on a tree that is kept elsewhere: that of its tightest limit.
+#[cfg(feature = "alloc")]
+#[must_use]
+pub const fn tree_allowed(allowed: Option<Allowed>, place: (usize, usize)) -> TreeAllowed {
+    TreeAllowed::new(allowed, place, false)
+}
+
+/// Returns the refusal of a call on a tree that is kept elsewhere.
+///
+/// `place` has the numbers of the level and of the dimension, and `names` their names.
+#[cfg(feature = "alloc")]
+#[must_use]
+pub fn tree_denied(denied: Denied, quota: Quota, place: (usize, usize), names: [&'static str; 2]) -> TreeDenied {
+    TreeDenied::new(denied, quota, place, names, false)
 }
 
 /// Returns the usage of a bucket that is kept elsewhere, with `remaining` tokens or `debt` below empty.

@@ -33,6 +33,9 @@
 //! A [`KeyedRedisLimiter`] has a limit for each key: `tenants.check("tenant-42").await`. With the feature `http` both go into layers:
 //! `RateLimitLayer::new(fleet)`, `RateLimitLayer::new(PerClient::new(tenants))`.
 //!
+//! Quotas may also come with each call, as a [`Plan`](damper_core::Plan): a [`PlannedRedisLimiter`] has any plan for each key, and a
+//! [`RedisTree`] takes from several levels and dimensions at once, and settles estimates. Each of their calls is a round trip.
+//!
 //! # Deciding
 //!
 //! | decides | when | a check takes |
@@ -98,7 +101,7 @@
 //! # Observing it
 //!
 //! [`RedisLimiter::status`] says which policy is in force and since when, and the last error with its age, [`RedisLimiter::counts`] what decided, and
-//! [`on_event`](RedisLimiterBuilder::on_event) registers a callback. With the feature `metrics` both limiters are sources of
+//! [`on_event`](RedisLimiterBuilder::on_event) registers a callback. With the feature `metrics` all limiters are sources of
 //! damper-metrics, which has panels and alerts for them.
 //!
 //! # On the server
@@ -115,6 +118,9 @@
 //! and then the policy decides for **all** limits on it. So give the limits a server of their own, with `noeviction` and a `maxmemory` above
 //! that figure, and put a local [`KeyedLimiter`](damper_core::KeyedLimiter) before keys that a client can invent. A limit that is full
 //! again within milliseconds also takes a key, because otherwise each check in that time would find a full limit.
+//!
+//! A bucket of a [`RedisTree`] or a [`PlannedRedisLimiter`] takes about as much. With a reservation it exists until nothing of that can
+//! be unsettled any more: two times-to-live after the last one at most.
 //!
 //! A user of its own needs no more permissions than these, and [`build`](RedisLimiterBuilder::build) fails if one of them is missing:
 //!
@@ -154,6 +160,7 @@
 //! | `tls` | connections with TLS: `rediss://` and `valkeys://` |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod by_plan;
 mod gate;
 #[cfg(feature = "http")]
 mod http;
@@ -167,6 +174,7 @@ mod script;
 mod server;
 pub(crate) mod subject;
 
+pub use by_plan::{PlannedRedisLimiter, RedisTree, RedisTreeReservation};
 pub use limiter::{
     AfterLoss, KeyedRedisLimiter, LastError, Leasing, RedisCounts, RedisEvent, RedisKey, RedisLimiter,
     RedisLimiterBuilder, RedisLimiterError, RedisReservation, RedisStatus, Unavailable, WhenDown,

@@ -1,5 +1,6 @@
 //! The limiters as sources of damper-metrics.
 
+use crate::by_plan::{PlannedRedisLimiter, RedisTree};
 use crate::limiter::{KeyedRedisLimiter, RedisCounts, RedisLimiter, RedisStatus, WhenDown};
 use damper_core::Quota;
 use damper_metrics::catalogue::{
@@ -70,6 +71,22 @@ impl Source for RedisLimiter {
 impl Source for KeyedRedisLimiter {
     fn read(&self, readings: &Readings<'_>) {
         record_quotas(readings, self.quotas());
+        record(readings, &self.status(), &self.counts());
+        readings.record_number(&REDIS_KEYS, self.len() as u64);
+    }
+}
+
+/// Reads who decides, the counts, and the number of keys that this process remembers.
+impl Source for PlannedRedisLimiter {
+    fn read(&self, readings: &Readings<'_>) {
+        record(readings, &self.status(), &self.counts());
+        readings.record_number(&REDIS_KEYS, self.len() as u64);
+    }
+}
+
+/// Reads the same for all buckets together, and the number of those that this process remembers.
+impl<const LEVELS: usize, const DIMENSIONS: usize> Source for RedisTree<LEVELS, DIMENSIONS> {
+    fn read(&self, readings: &Readings<'_>) {
         record(readings, &self.status(), &self.counts());
         readings.record_number(&REDIS_KEYS, self.len() as u64);
     }

@@ -210,6 +210,7 @@ impl Process {
             }
             Command::Take(limits) => limits[0].1.refund += std::mem::take(&mut self.resent_refund),
             Command::Reset(_) => {}
+            Command::ByPlan(_) => unreachable!("no limit of a subject is by plan"),
         }
         self.waiting.push(Waiting { id, dispatch, hidden });
         command
@@ -290,6 +291,7 @@ impl Process {
             Command::Take(limits) => limits[0].1.refund,
             Command::Lease(_, ask) => ask.refund,
             Command::Reset(_) => 0,
+            Command::ByPlan(_) => unreachable!("no limit of a subject is by plan"),
         };
         if self.broken == Broken::RefundOnce {
             self.resent_refund += refund;

@@ -267,7 +267,7 @@ impl Model {
                 Some(grant) => (Status::Done, Some(grant)),
                 None => (Status::Stale, None),
             },
-            Command::Reset(_) => {
+            Command::Reset(_) | Command::ByPlan(_) => {
                 for limit in &mut open {
                     limit.state.debt = 0;
                     limit.state.ceiling();
@@ -419,6 +419,7 @@ fn limits_of(command: &Command) -> Vec<(Limit, Take)> {
             vec![(*limit, Take { cost: 0, charge: ask.charge, refund: ask.refund })]
         }
         Command::Reset(limits) => limits.iter().map(|limit| (*limit, Take::default())).collect(),
+        Command::ByPlan(_) => unreachable!("`by_plan` has a model of these"),
     }
 }
 

@@ -127,7 +127,7 @@ const RULES: &[(&str, &str, &str)] = &[
     ("a limit that is missing before it is full was lost", "lost = value or seen_full_at > now", "lost = value"),
     ("what was seen of a full bucket does not matter", "lost = seen_full_at > now\n            and", "lost ="),
     ("a limit that was lost begins empty", "max(limit.owed, limit.burst), 0, lost", "limit.owed, 0, lost"),
-    ("a refund gives nothing beyond the burst", "if limit.owed <= limit.burst then", "if true then"),
+    ("a refund gives nothing beyond the burst", "if by_plan or limit.owed <= limit.burst then", "if true then"),
     (
         "a charge stops at the deepest debt",
         "min(limit.owed + limit.charge, limit.deepest)",

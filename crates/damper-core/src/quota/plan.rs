@@ -193,6 +193,11 @@ impl Plan {
         self.tempo().is_unlimited()
     }
 
+    /// Returns the deepest debt in tokens, counted from a full bucket.
+    pub(crate) const fn deepest_debt(&self) -> u64 {
+        self.burst as u64 + self.max_debt as u64
+    }
+
     /// Returns the most tokens that can be saved up and taken at once.
     #[inline]
     pub(crate) const fn burst(&self) -> u32 {
@@ -223,7 +228,7 @@ impl Plan {
     /// Returns the plan's line of tokens, whose ticks are beats.
     #[inline]
     pub(crate) fn line<L: Line>(&self) -> L {
-        let deepest_debt = u64::from(self.burst) + u64::from(self.max_debt);
+        let deepest_debt = self.deepest_debt();
         let tempo = self.tempo();
         let unlimited = tempo.is_unlimited();
         let timeline =

@@ -2,6 +2,7 @@
 
 use super::settings::{self, LimiterKind, Parts};
 use super::{AfterLoss, KeyedRedisLimiter, RedisEvent, RedisLimiter, RedisLimiterError, WhenDown};
+use crate::by_plan::{Planned, PlannedRedisLimiter, RedisTree};
 use crate::server::Certificates;
 use core::fmt;
 use core::time::Duration;
@@ -21,7 +22,7 @@ pub enum Leasing {
     Never,
 }
 
-/// Builds a [`RedisLimiter`] or a [`KeyedRedisLimiter`].
+/// Builds a [`RedisLimiter`], a [`KeyedRedisLimiter`], a [`PlannedRedisLimiter`] or a [`RedisTree`].
 ///
 /// [`RedisLimiter::connect`] and [`RedisLimiter::cluster`] create one.
 #[derive(Clone)]
@@ -40,6 +41,8 @@ pub struct RedisLimiterBuilder {
     pub(crate) connect_timeout: Duration,
     pub(crate) processes: Option<u32>,
     pub(crate) capacity: usize,
+    pub(crate) unsettled: f64,
+    pub(crate) time_to_live: Duration,
     pub(crate) eviction: Eviction,
     pub(crate) certificates: Option<Certificates>,
     pub(crate) listener: Option<Listener>,
@@ -76,6 +79,8 @@ impl RedisLimiterBuilder {
             connect_timeout: Duration::from_secs(1),
             processes: None,
             capacity: 10_000,
+            unsettled: 2.0,
+            time_to_live: Duration::from_secs(120),
             eviction: Eviction::Refused,
             certificates: None,
             listener: None,
@@ -193,6 +198,25 @@ impl RedisLimiterBuilder {
         self
     }
 
+    /// Sets how many bursts of a bucket of a [tree](Self::build_tree) may be reserved and unsettled. Default: 2; 0 to 255.
+    ///
+    /// It bounds the refunds that come on top of the bucket's envelope. Reservations beyond it are allowed, and give nothing back. All
+    /// processes that share a tree should set the same bound. The [guide](https://docs.rs/damper/latest/damper/guide/trees) compares
+    /// the choices.
+    pub fn unsettled(mut self, bursts: f64) -> Self {
+        self.unsettled = bursts;
+        self
+    }
+
+    /// Sets the time after which a reservation of a [tree](Self::build_tree) counts as used in full.
+    ///
+    /// Default: 2 minutes; 1 ms to 30 days. Take the longest that a call lasts. It is counted by the server's clock. All processes that
+    /// share a tree should set the same time.
+    pub fn time_to_live(mut self, time: Duration) -> Self {
+        self.time_to_live = time;
+        self
+    }
+
     /// Accepts a server that evicts keys when its memory is full. Default: an error when it connects.
     ///
     /// The limit of an evicted key is full again, so each eviction admits up to another burst. A server whose configuration clients may
@@ -304,6 +328,61 @@ impl RedisLimiterBuilder {
         KeyedRedisLimiter::new(self.shared(LimiterKind::LimitPerKey)?, capacity)
     }
 
+    /// Connects, and builds a limiter with a limit for each key whose quota comes with each call.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`build_keyed`](Self::build_keyed), or [`RedisLimiterError::QuotaWithPlans`] if a [`quota`](Self::quota) is set.
+    pub async fn build_by_plan(self) -> Result<PlannedRedisLimiter, RedisLimiterError> {
+        let timeout = self.connect_timeout;
+        let planned = self.planned(&["key"], &["tokens"])?;
+        connect_planned(&planned, timeout).await?;
+        Ok(PlannedRedisLimiter::new(planned))
+    }
+
+    /// Builds a limiter by plan without a server, as [`build_keyed_lazy`](Self::build_keyed_lazy) does.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`build_by_plan`](Self::build_by_plan) that need no server.
+    pub fn build_by_plan_lazy(self) -> Result<PlannedRedisLimiter, RedisLimiterError> {
+        self.planned(&["key"], &["tokens"]).map(PlannedRedisLimiter::new)
+    }
+
+    /// Connects, and builds a tree of limits with these levels and dimensions. The last level is the root.
+    ///
+    /// The names are a part of the server's keys. Trees of one name should have the same. There are 1 to 8 of each, and no two levels
+    /// and no two dimensions have the same name.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`build_by_plan`](Self::build_by_plan), [`RedisLimiterError::SameName`] if two levels or two dimensions have one
+    /// name, or an [`unsettled`](Self::unsettled), a [`time_to_live`](Self::time_to_live), or a number of levels or dimensions out of
+    /// its range.
+    pub async fn build_tree<const LEVELS: usize, const DIMENSIONS: usize>(
+        self,
+        levels: [&'static str; LEVELS],
+        dimensions: [&'static str; DIMENSIONS],
+    ) -> Result<RedisTree<LEVELS, DIMENSIONS>, RedisLimiterError> {
+        let timeout = self.connect_timeout;
+        let planned = self.planned(&levels, &dimensions)?;
+        connect_planned(&planned, timeout).await?;
+        Ok(RedisTree::new(planned))
+    }
+
+    /// Builds a tree of limits without a server, as [`build_keyed_lazy`](Self::build_keyed_lazy) builds a limiter.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`build_tree`](Self::build_tree) that need no server.
+    pub fn build_tree_lazy<const LEVELS: usize, const DIMENSIONS: usize>(
+        self,
+        levels: [&'static str; LEVELS],
+        dimensions: [&'static str; DIMENSIONS],
+    ) -> Result<RedisTree<LEVELS, DIMENSIONS>, RedisLimiterError> {
+        self.planned(&levels, &dimensions).map(RedisTree::new)
+    }
+
     /// Connects, and marks the server as one whose limits are full, as a first deployment does.
     ///
     /// Without this call, a new server looks like one that has lost its memory, and limits start as [`AfterLoss`] says. Call it once, when
@@ -324,10 +403,14 @@ impl RedisLimiterBuilder {
 /// Connects, and starts the heartbeat. An unlimited quota needs no server.
 async fn connect_parts(parts: &Parts, timeout: Duration) -> Result<(), RedisLimiterError> {
     let Parts::Limited(shared) = parts else { return Ok(()) };
-    settings::connect(&shared.server, timeout).await?;
-    settings::try_scripts(shared, timeout).await?;
-    shared.heartbeat.ensure(shared);
-    Ok(())
+    let (names, look) = settings::look_at(shared);
+    settings::connect_fleet(&shared.fleet, &names, &look, timeout).await
+}
+
+/// Connects, and starts the heartbeat.
+async fn connect_planned(planned: &Planned, timeout: Duration) -> Result<(), RedisLimiterError> {
+    let (names, look) = planned.look_at_nothing();
+    settings::connect_fleet(planned.fleet(), &names, &look, timeout).await
 }
 
 impl fmt::Debug for RedisLimiterBuilder {

@@ -55,6 +55,16 @@ pub enum RedisLimiterError {
         /// How many were given.
         quotas: usize,
     },
+    /// Quotas were set for limits whose quota comes with each call, as a plan.
+    QuotaWithPlans {
+        /// How many were set.
+        quotas: usize,
+    },
+    /// Two levels or two dimensions of a tree have the same name.
+    SameName {
+        /// The name.
+        name: &'static str,
+    },
     /// The server cannot compute a quota exactly.
     Quota {
         /// The number of the quota, from 0.
@@ -128,6 +138,13 @@ impl fmt::Display for RedisLimiterError {
             Self::Name { name } => write!(f, "name {name:?} must have 1 to 64 bytes"),
             Self::NoQuota => f.write_str("a limiter needs a quota"),
             Self::TooManyQuotas { quotas } => write!(f, "{quotas} quotas exceed the maximum 8"),
+            Self::QuotaWithPlans { quotas } => {
+                write!(
+                    f,
+                    "{quotas} quotas are set for limits by plan, whose quotas come with the calls; leave out quota()"
+                )
+            }
+            Self::SameName { name } => write!(f, "name {name:?} occurs twice, each level and dimension needs its own"),
             Self::Quota { index, quota, source } => write!(f, "quota {index}, {quota}, does not fit: {source}"),
             Self::OutOfRange(error) => error.fmt(f),
             Self::Eviction { policy } => {

@@ -116,8 +116,8 @@ impl KeyedRedisLimiter {
         let State::Limited { shared, limits } = &*self.state else { return None };
         let limit = key.with_bytes(|bytes| {
             let make = || {
-                let limit = SubjectLimit::new(&shared.plan, Keys::new(&shared.tags, &shared.name, bytes));
-                limit.with_shares_from(shared.shares_from(|| limits.kept_evictions()))
+                let limit = SubjectLimit::new(&shared.plan, Keys::new(&shared.fleet.tags, &shared.fleet.name, bytes));
+                limit.with_shares_from(shared.fleet.shares_from(|| limits.kept_evictions()))
             };
             with_kept(bytes, |kept| limits.get_or_insert_with(kept, make))
         });
@@ -246,7 +246,7 @@ impl KeyedRedisLimiter {
     #[must_use]
     pub fn name(&self) -> &str {
         match &*self.state {
-            State::Limited { shared, .. } => &shared.name,
+            State::Limited { shared, .. } => &shared.fleet.name,
             State::Unlimited { name, .. } => name,
         }
     }
@@ -275,7 +275,7 @@ impl KeyedRedisLimiter {
             State::Limited { shared, limits } => {
                 let mut leased = 0;
                 limits.for_each(|limit| leased += u64::from(limit.subject.holdings().tokens));
-                shared.status(leased)
+                shared.fleet.status(leased)
             }
             State::Unlimited { .. } => RedisStatus::unlimited(),
         }
@@ -290,7 +290,7 @@ impl KeyedRedisLimiter {
             State::Limited { shared, limits } => {
                 let mut uncounted = 0;
                 limits.for_each(|limit| uncounted += limit.uncounted());
-                shared.counts(uncounted)
+                shared.fleet.counts(uncounted)
             }
             State::Unlimited { .. } => RedisCounts::default(),
         }

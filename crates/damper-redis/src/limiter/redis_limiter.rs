@@ -96,7 +96,7 @@ impl RedisLimiter {
     pub(super) fn new(parts: Parts) -> Self {
         let state = match parts {
             Parts::Limited(shared) => {
-                let keys = LimiterKind::OneLimit.keys(&shared.tags, &shared.name);
+                let keys = LimiterKind::OneLimit.keys(&shared.fleet.tags, &shared.fleet.name);
                 let limit = Arc::new(SubjectLimit::new(&shared.plan, keys));
                 State::Limited { shared, limit }
             }
@@ -239,7 +239,7 @@ impl RedisLimiter {
     #[must_use]
     pub fn name(&self) -> &str {
         match &*self.state {
-            State::Limited { shared, .. } => &shared.name,
+            State::Limited { shared, .. } => &shared.fleet.name,
             State::Unlimited { name, .. } => name,
         }
     }
@@ -248,7 +248,7 @@ impl RedisLimiter {
     #[must_use]
     pub fn status(&self) -> RedisStatus {
         match &*self.state {
-            State::Limited { shared, limit } => shared.status(limit.subject.holdings().tokens.into()),
+            State::Limited { shared, limit } => shared.fleet.status(limit.subject.holdings().tokens.into()),
             State::Unlimited { .. } => RedisStatus::unlimited(),
         }
     }
@@ -257,7 +257,7 @@ impl RedisLimiter {
     #[must_use]
     pub fn counts(&self) -> RedisCounts {
         match &*self.state {
-            State::Limited { shared, limit } => shared.counts(limit.uncounted()),
+            State::Limited { shared, limit } => shared.fleet.counts(limit.uncounted()),
             State::Unlimited { .. } => RedisCounts::default(),
         }
     }
@@ -309,7 +309,7 @@ impl Check<'_> {
 }
 
 /// Returns the answer of an unlimited quota.
-pub(super) fn unlimited() -> Allowed {
+pub(crate) fn unlimited() -> Allowed {
     allowed_on(&MicrosClock, u32::MAX, 0)
 }
 

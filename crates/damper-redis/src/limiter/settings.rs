@@ -2,13 +2,16 @@
 
 use super::builder::{RedisLimiterBuilder, Topology};
 use super::counters::Counters;
+use super::fleet::Fleet;
 use super::shared::Shared;
 use super::{AfterLoss, Leasing, RedisLimiterError};
+use crate::by_plan::{Planned, TreeSettings};
 use crate::micros::micros_of;
-use crate::script::{Command, Frame, Keys, Limit, NEVER, Sighting, SlotTags, Take, Terms};
+use crate::script::{Command, Frame, Keys, Limit, NEVER, PARTS_PER_BURST, Sighting, SlotTags, Take, Terms};
 use crate::server::{ConnectError, Heartbeat, Server, ServerSettings, Target};
 use crate::subject::Plan;
 use core::error::Error;
+use core::ops::RangeInclusive;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use core::time::Duration;
 use damper_core::{Monotonic, OutOfRange, Quota};
@@ -21,6 +24,15 @@ const LONGEST_NAME: usize = 64;
 
 /// The most quotas of one subject.
 const MOST_QUOTAS: usize = 8;
+
+/// The most levels and the most dimensions of a tree.
+const MOST_NAMES: u64 = 8;
+
+/// The most bursts that may be unsettled.
+const MOST_BURSTS: f64 = 255.0;
+
+/// The allowed times-to-live.
+const TIMES_TO_LIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
 
 /// The parts of a limiter. If all its quotas are unlimited, it has no shared state.
 pub(super) enum Parts {
@@ -72,12 +84,51 @@ impl RedisLimiterBuilder {
         // The first reading of the clock calibrates it. A check should not have to wait for that.
         Monotonic::calibrate();
         let plan = Arc::new(Plan::new(terms, self.lease_length).with_deadline(self.deadline));
+        let fleet = Arc::new(self.fleet(target, plan.lease_micros(), kind));
+        Ok(Parts::Limited(Arc::new(Shared { fleet, plan, quotas: limited })))
+    }
+
+    /// Checks the settings, and returns limits by plan with these levels and dimensions.
+    ///
+    /// Nothing is connected.
+    pub(super) fn planned(
+        self,
+        levels: &[&'static str],
+        dimensions: &[&'static str],
+    ) -> Result<Planned, RedisLimiterError> {
+        if !self.quotas.is_empty() {
+            return Err(RedisLimiterError::QuotaWithPlans { quotas: self.quotas.len() });
+        }
+        self.check_all()?;
+        OutOfRange::check_count("levels", levels.len() as u64, 1..=MOST_NAMES)?;
+        OutOfRange::check_count("dimensions", dimensions.len() as u64, 1..=MOST_NAMES)?;
+        for names in [levels, dimensions] {
+            if let Some(name) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+                return Err(RedisLimiterError::SameName { name: name.1 });
+            }
+        }
+        OutOfRange::check_ratio("unsettled", self.unsettled, 0.0..=MOST_BURSTS)
+            .map_err(|error| error.note("(bursts)"))?;
+        OutOfRange::check_duration("time_to_live", self.time_to_live, TIMES_TO_LIVE)?;
+        let target = self.target()?;
+        let settings = TreeSettings {
+            levels: levels.to_vec(),
+            dimensions: dimensions.to_vec(),
+            // The product is below 2^22.
+            most_unsettled: (self.unsettled * f64::from(PARTS_PER_BURST)) as u32,
+            time_to_live: micros_of(self.time_to_live),
+            capacity: self.capacity,
+        };
+        // Nothing is leased, so the script never uses the length of a lease.
+        let fleet = Arc::new(self.fleet(target, 0, LimiterKind::LimitPerKey));
+        Ok(Planned::new(fleet, settings)?)
+    }
+
+    /// Returns the server of the limits of this name. Nothing is connected.
+    fn fleet(self, target: Target, lease: u64, kind: LimiterKind) -> Fleet {
         let tags = tags_of(&target);
-        let server = self.server(target, plan.lease_micros());
-        Ok(Parts::Limited(Arc::new(Shared {
-            server,
-            plan,
-            quotas: limited,
+        Fleet {
+            server: self.server(target, lease),
             heartbeat: Heartbeat::new(kind.keys(&tags, &self.name)),
             name: self.name,
             tags,
@@ -89,7 +140,7 @@ impl RedisLimiterBuilder {
             evictions: AtomicU64::new(0),
             evicted_at: AtomicU64::new(0),
             back: Notify::new(),
-        })))
+        }
     }
 
     /// Sets the markers that are missing.
@@ -128,15 +179,22 @@ impl RedisLimiterBuilder {
         }
     }
 
+    /// Checks the settings of limiters with quotas.
     fn check(&self) -> Result<(), RedisLimiterError> {
-        if self.name.is_empty() || self.name.len() > LONGEST_NAME {
-            return Err(RedisLimiterError::Name { name: self.name.clone() });
-        }
+        self.check_all()?;
         if self.quotas.is_empty() {
             return Err(RedisLimiterError::NoQuota);
         }
         if self.quotas.len() > MOST_QUOTAS {
             return Err(RedisLimiterError::TooManyQuotas { quotas: self.quotas.len() });
+        }
+        Ok(())
+    }
+
+    /// Checks the settings of all limiters.
+    fn check_all(&self) -> Result<(), RedisLimiterError> {
+        if self.name.is_empty() || self.name.len() > LONGEST_NAME {
+            return Err(RedisLimiterError::Name { name: self.name.clone() });
         }
         let millis = Duration::from_millis;
         OutOfRange::check_duration("lease_length", self.lease_length, millis(100)..=millis(60_000))?;
@@ -170,7 +228,7 @@ fn empty_for(after_loss: AfterLoss) -> u64 {
 /// Connects within the timeout, with as many attempts as fit.
 ///
 /// It gives up at once after an error that another attempt would meet again.
-pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterError> {
+async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterError> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Err(RedisLimiterError::NoRuntime);
     }
@@ -195,15 +253,30 @@ pub(super) async fn connect(server: &Server, timeout: Duration) -> Result<(), Re
     }
 }
 
-/// Runs the scripts once, to detect a missing permission and to learn the number of processes.
-pub(super) async fn try_scripts(shared: &Shared, timeout: Duration) -> Result<(), RedisLimiterError> {
-    let nothing = Take { cost: 0, charge: 0, refund: 0 };
-    let limits = shared.plan.terms().iter().map(|&terms| (Limit { terms, seen: Sighting::default() }, nothing));
-    let look = Command::Take(limits.collect());
-    shared.heartbeat.begin(shared, &look, timeout).await.map_err(|error| RedisLimiterError::Refused {
-        server: shared.server.address().to_owned(),
+/// Returns a command that takes nothing, with the names of its keys: those of the heartbeat's subject.
+pub(super) fn look_at(shared: &Shared) -> (Vec<String>, Command) {
+    let limits = shared.plan.terms().iter();
+    let look =
+        Command::Take(limits.map(|&terms| (Limit { terms, seen: Sighting::default() }, Take::default())).collect());
+    (shared.fleet.heartbeat.keys().of(&look, 0), look)
+}
+
+/// Connects, runs the scripts once, and starts the heartbeat.
+///
+/// The scripts detect a missing permission and learn the number of processes. `look` takes nothing of the keys with these names.
+pub(super) async fn connect_fleet(
+    fleet: &Arc<Fleet>,
+    names: &[String],
+    look: &Command,
+    timeout: Duration,
+) -> Result<(), RedisLimiterError> {
+    connect(&fleet.server, timeout).await?;
+    fleet.heartbeat.begin(fleet, names, look, timeout).await.map_err(|error| RedisLimiterError::Refused {
+        server: fleet.server.address().to_owned(),
         source: Arc::new(error),
-    })
+    })?;
+    fleet.heartbeat.ensure(fleet);
+    Ok(())
 }
 
 #[cfg(test)]

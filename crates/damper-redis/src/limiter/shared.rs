@@ -1,52 +1,27 @@
 //! The state that all clones of a limiter share, and the decision of a check.
 
-use super::authority::{Authority, Change};
-use super::builder::Listener;
-use super::counters::Counters;
+use super::fleet::{CLOSED_WAIT, Fleet};
 use super::local_share::Outage;
 use super::subject_limit::{Delivery, OpenCheck, SubjectLimit};
-use super::{RedisCounts, RedisEvent, RedisStatus, Unavailable, WhenDown, tender};
+use super::{Unavailable, WhenDown, tender};
 use crate::micros::MicrosClock;
-use crate::script::{Keys, Reply, SlotTags};
-use crate::server::{Heartbeat, Server};
+use crate::script::Reply;
 use crate::subject::{Answer, Outcome, Plan, Supply};
 use core::pin::pin;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use damper_core::internal::{allowed_on, denied_on};
 use damper_core::{Allowed, Denied, Quota, Usage};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
 use tokio::time::timeout_at;
-
-/// The wait, in µs, of a check that [`WhenDown::Closed`] denies or that has no share.
-///
-/// It equals the longest pause between attempts to reach the server.
-const CLOSED_WAIT: u64 = 200_000;
 
 /// The state that all clones of a limiter share.
 pub(crate) struct Shared {
-    pub(crate) server: Server,
+    pub(crate) fleet: Arc<Fleet>,
     pub(crate) plan: Arc<Plan>,
     /// The quotas with a limit, in the order of the plan's terms.
     pub(crate) quotas: Vec<Quota>,
-    pub(crate) name: String,
-    pub(crate) tags: SlotTags,
-    pub(crate) when_down: WhenDown,
-    pub(crate) heartbeat: Heartbeat,
-    /// The number of processes that share the limit; 0 while it is unknown.
-    pub(crate) processes: AtomicU32,
-    pub(crate) authority: Authority,
-    pub(crate) counters: Counters,
-    pub(crate) listener: Option<Listener>,
-    /// The number of evicted keys with a charge, read when the policy last decided a new key.
-    pub(crate) evictions: AtomicU64,
-    /// The local time in µs at which a thread last found that this number had grown.
-    pub(crate) evicted_at: AtomicU64,
-    /// Wakes the tasks that have commands for the server, when it answers again.
-    pub(crate) back: Notify,
 }
 
 /// The first look at a check, without a round trip.
@@ -93,11 +68,11 @@ impl Shared {
                 Ok(Ok(allowed))
             }
             Answer::Taken(allowed) => {
-                self.counters.allowed_by_server.add(1);
+                self.fleet.counters.allowed_by_server.add(1);
                 Ok(Ok(allowed))
             }
             Answer::Denied(denied) => {
-                self.counters.denied_locally.add(1);
+                self.fleet.counters.denied_locally.add(1);
                 Ok(Err(denied))
             }
             Answer::Ask(dispatch) => Err(OpenCheck::Ask(Delivery::new(self, limit, dispatch))),
@@ -123,11 +98,11 @@ impl Shared {
     ) -> Result<Allowed, Denied> {
         if Handle::try_current().is_err() {
             drop(open);
-            self.server.note(&Unavailable::NoRuntime);
-            self.note(&limit.keys, Some(&Unavailable::NoRuntime));
+            self.fleet.server.note(&Unavailable::NoRuntime);
+            self.fleet.note(limit.keys.slot(), Some(&Unavailable::NoRuntime));
             return self.decide_by_policy(limit, n);
         }
-        let until = Instant::now() + self.server.deadline();
+        let until = Instant::now() + self.fleet.server.deadline();
         loop {
             let answer = match open {
                 OpenCheck::Down => return self.decide_by_policy(limit, n),
@@ -142,11 +117,11 @@ impl Shared {
                 }
                 OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
                     Ok((Outcome::Allowed(allowed), _)) => {
-                        self.counters.allowed_by_server.add(1);
+                        self.fleet.counters.allowed_by_server.add(1);
                         return Ok(allowed);
                     }
                     Ok((Outcome::Denied(denied), _)) => {
-                        self.counters.denied_by_server.add(1);
+                        self.fleet.counters.denied_by_server.add(1);
                         return Err(denied);
                     }
                     Ok((Outcome::Again, _)) => limit.subject.check(n),
@@ -175,7 +150,7 @@ impl Shared {
         // Without a runtime the command is dropped, which reports it as unsent.
         let Ok(runtime) = Handle::try_current() else { return };
         let shared = Arc::clone(self);
-        let until = Instant::now() + self.server.deadline();
+        let until = Instant::now() + self.fleet.server.deadline();
         runtime.spawn(async move {
             // The subject has the outcome, for the waiting checks.
             _ = shared.send(delivery, until).await;
@@ -189,7 +164,7 @@ impl Shared {
         until: Instant,
     ) -> Result<(Outcome, Reply), Unavailable> {
         let limit = Arc::clone(delivery.limit());
-        self.heartbeat.ensure(self);
+        self.fleet.heartbeat.ensure(&self.fleet);
         let command = delivery.send().cloned();
         let called = match &command {
             Some(command) => {
@@ -197,11 +172,11 @@ impl Shared {
                 // Later its tokens have expired, and the server may have forgotten the previous request.
                 let ends = Instant::now() + Duration::from_micros(self.plan.validity());
                 let until = if delivery.is_lease() { until.min(ends) } else { until };
-                self.server.call(&limit.keys, limit.holder, command, until).await
+                self.fleet.server.call(limit.keys.slot(), &limit.keys.of(command, limit.holder), command, until).await
             }
             None => Err(Unavailable::NotConnected),
         };
-        self.note(&limit.keys, called.as_ref().err());
+        self.fleet.note(limit.keys.slot(), called.as_ref().err());
         let sent = match called {
             Ok(reply) => {
                 if let Some(grant) = reply.grant {
@@ -218,64 +193,33 @@ impl Shared {
         sent
     }
 
-    /// Notes after a call whether the server or the policy decides.
-    pub(crate) fn note(&self, keys: &Keys, error: Option<&Unavailable>) {
-        let (index, shard) = self.server.shard(keys);
-        let now = self.server.now();
-        let has_no_runtime = matches!(error, Some(Unavailable::NoRuntime));
-        let is_silent = has_no_runtime || !self.server.is_connected() || !shard.is_closed();
-        let change = match error {
-            Some(_) if is_silent => self.authority.silent(index, now),
-            None if !is_silent => self.authority.answers(index, now),
-            _ => None,
-        };
-        match (change, error) {
-            (Some(Change::ToPolicy), Some(error)) => {
-                let why = self.server.last_error().map_or_else(|| error.to_string(), |last| last.message);
-                self.tell(&RedisEvent::PolicyInForce { policy: self.when_down, why });
-            }
-            (Some(Change::ToServer(micros)), _) => {
-                self.tell(&RedisEvent::ServerBack { after: Duration::from_micros(micros) });
-                self.back.notify_waiters();
-            }
-            _ => {}
-        }
-    }
-
-    /// Notifies the listener.
-    pub(crate) fn tell(&self, event: &RedisEvent) {
-        if let Some(listener) = &self.listener {
-            listener(event);
-        }
-    }
-
     /// Decides on `n` tokens by the policy.
     #[cold]
     fn decide_by_policy(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
-        self.authority.decides(self.server.now());
-        let decision = match self.when_down {
+        self.fleet.authority.decides(self.fleet.server.now());
+        let decision = match self.fleet.when_down {
             _ if n == 0 => Ok(allowed_on(&MicrosClock, 0, 0)),
             WhenDown::Open => Ok(allowed_on(&MicrosClock, self.smallest_burst(), 0)),
             WhenDown::Closed => Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT))),
             WhenDown::LocalShare => self.take_share(limit, n),
         };
         match decision {
-            Ok(_) => self.counters.allowed_by_policy.add(1),
-            Err(_) => self.counters.denied_by_policy.add(1),
+            Ok(_) => self.fleet.counters.allowed_by_policy.add(1),
+            Err(_) => self.fleet.counters.denied_by_policy.add(1),
         }
         decision
     }
 
     /// Takes `n` tokens from this process's share of each quota, or none.
     fn take_share(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) -> Result<Allowed, Denied> {
-        let processes = self.processes();
+        let processes = self.fleet.processes();
         if processes == 0 {
             // If each process guessed the number, each might take the whole quota.
             return Err(denied_on(&MicrosClock, 0, Some(CLOSED_WAIT), Some(CLOSED_WAIT)));
         }
         let outage = Outage {
-            now: self.server.now(),
-            since: limit.shares_since(self.server.shard(&limit.keys).1.replied_at()),
+            now: self.fleet.server.now(),
+            since: limit.shares_since(self.fleet.server.shard(limit.keys.slot()).1.replied_at()),
             processes,
         };
         let terms = self.plan.terms();
@@ -310,24 +254,6 @@ impl Shared {
         Err(denied_on(&MicrosClock, tokens, full_in, wait))
     }
 
-    /// Returns the local time in µs before which the shares of a new key have nothing.
-    ///
-    /// `evictions` returns the number of evicted keys with a charge. A key that was evicted while the policy decides may come back, but
-    /// what it spent is forgotten. So after such an eviction new keys start empty. Otherwise each eviction would give them a share of
-    /// the burst again.
-    pub(crate) fn shares_from(&self, evictions: impl FnOnce() -> u64) -> u64 {
-        if !self.authority.is_policy() {
-            return 0;
-        }
-        let evictions = evictions();
-        // ORDERING: Relaxed for all. The values only set the start of the caller's new share. A thread that reads the new count and
-        // the old time creates one share that starts earlier.
-        if self.evictions.swap(evictions, Ordering::Relaxed) != evictions {
-            self.evicted_at.store(self.server.now(), Ordering::Relaxed);
-        }
-        self.evicted_at.load(Ordering::Relaxed)
-    }
-
     /// Returns the smallest burst of the quotas.
     fn smallest_burst(&self) -> u32 {
         self.quotas.iter().map(Quota::burst_size).min().unwrap_or(u32::MAX)
@@ -335,14 +261,14 @@ impl Shared {
 
     /// Asks the server for the usage of the limit.
     pub(crate) async fn usage(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<Usage, Unavailable> {
-        let until = Instant::now() + self.server.deadline();
+        let until = Instant::now() + self.fleet.server.deadline();
         let (_, reply) = self.send(Delivery::new(self, limit, limit.subject.look()), until).await?;
         Ok(super::status::usage_of(&reply, self.plan.terms(), &self.quotas, limit.subject.holdings().tokens))
     }
 
     /// Fills the limit again.
     pub(crate) async fn reset(self: &Arc<Self>, limit: &Arc<SubjectLimit>) -> Result<(), Unavailable> {
-        let until = Instant::now() + self.server.deadline();
+        let until = Instant::now() + self.fleet.server.deadline();
         self.send(Delivery::new(self, limit, limit.subject.reset()), until).await.map(drop)
     }
 
@@ -357,51 +283,6 @@ impl Shared {
     pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.charge(n)) {
             tender::tend(self, limit);
-        }
-    }
-
-    /// Returns the number of processes that share the limit; 0 until the server or a setting provides it.
-    pub(crate) fn processes(&self) -> u32 {
-        // ORDERING: Relaxed. The number publishes nothing.
-        self.processes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the status of a limiter whose leases hold `leased` tokens.
-    pub(crate) fn status(&self, leased: u64) -> RedisStatus {
-        let now = self.server.now();
-        RedisStatus {
-            policy: self.authority.is_policy().then_some(self.when_down),
-            since: Duration::from_micros(now.saturating_sub(self.authority.since())),
-            decided_by_policy: self.counters.allowed_by_policy.get() + self.counters.denied_by_policy.get(),
-            last_decided_by_policy: self
-                .authority
-                .last_decision()
-                .map(|at| Duration::from_micros(now.saturating_sub(at))),
-            breaker: self.server.breaker_state(),
-            connected: self.server.is_connected(),
-            processes: self.processes(),
-            last_error: self.server.last_error(),
-            leased,
-        }
-    }
-
-    /// Returns the counts of a limiter whose leases spent `uncounted` tokens since they were last reported.
-    pub(crate) fn counts(&self, uncounted: u64) -> RedisCounts {
-        let counters = &self.counters;
-        let [commands, failures, connections] = self.server.counts();
-        RedisCounts {
-            commands,
-            failures,
-            tokens_by_lease: counters.tokens_by_lease.get() + uncounted,
-            denied_locally: counters.denied_locally.get(),
-            allowed_by_server: counters.allowed_by_server.get(),
-            denied_by_server: counters.denied_by_server.get(),
-            allowed_by_policy: counters.allowed_by_policy.get(),
-            denied_by_policy: counters.denied_by_policy.get(),
-            grants: counters.grants.get(),
-            tokens_granted: counters.tokens_granted.get(),
-            losses: counters.losses.get(),
-            connections,
         }
     }
 }

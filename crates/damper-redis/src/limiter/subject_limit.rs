@@ -82,7 +82,7 @@ impl SubjectLimit {
         let reported = u64::from(ask.unspent) + u64::from(ask.back);
         // ORDERING: Relaxed. The count publishes nothing.
         let before = self.counted.swap(ask.unspent.into(), Ordering::Relaxed);
-        shared.counters.tokens_by_lease.add(before.saturating_sub(reported));
+        shared.fleet.counters.tokens_by_lease.add(before.saturating_sub(reported));
     }
 
     /// Counts the tokens of a grant.
@@ -90,8 +90,8 @@ impl SubjectLimit {
         // ORDERING: Relaxed, as in `count_spent`.
         self.counted.store(u64::from(grant.kept) + u64::from(grant.granted), Ordering::Relaxed);
         if grant.granted > 0 {
-            shared.counters.grants.add(1);
-            shared.counters.tokens_granted.add(grant.granted.into());
+            shared.fleet.counters.grants.add(1);
+            shared.fleet.counters.tokens_granted.add(grant.granted.into());
         }
     }
 

@@ -52,19 +52,19 @@ pub(crate) fn tend_later(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
 /// It does so in a task of its own. Without a runtime it does nothing: leases then end by themselves, and pending charges are lost.
 pub(crate) fn retire(shared: &Arc<Shared>, limits: Vec<Arc<SubjectLimit>>) {
     let Ok(runtime) = Handle::try_current() else { return };
-    if !shared.server.is_connected() {
+    if !shared.fleet.server.is_connected() {
         return;
     }
     let shared = Arc::clone(shared);
     runtime.spawn(async move {
         for limit in limits {
             if let Some(dispatch) = limit.subject.retire() {
-                let until = Instant::now() + shared.server.deadline();
+                let until = Instant::now() + shared.fleet.server.deadline();
                 // A lease that cannot be returned expires.
                 _ = shared.send(Delivery::new(&shared, &limit, dispatch), until).await;
             }
         }
-        shared.heartbeat.leave(&shared).await;
+        shared.fleet.heartbeat.leave(&shared.fleet).await;
     });
 }
 
@@ -148,9 +148,9 @@ impl Tender {
     /// Returns false if the server does not answer and the subject was evicted or its limiter dropped. The task then abandons what is
     /// pending. Otherwise a flood of keys would fill the memory while the server is gone.
     async fn send(&self, delivery: Delivery) -> bool {
-        let back = self.shared.back.notified();
-        let until = Instant::now() + self.shared.server.deadline();
-        if self.shared.send(delivery, until).await.is_ok() || !self.shared.authority.is_policy() {
+        let back = self.shared.fleet.back.notified();
+        let until = Instant::now() + self.shared.fleet.server.deadline();
+        if self.shared.send(delivery, until).await.is_ok() || !self.shared.fleet.authority.is_policy() {
             return true;
         }
         // `self` and `run` have one reference each.

@@ -2,6 +2,9 @@
 
 use super::{LeaseRequest, NEVER, Sighting, Terms};
 
+/// The parts of a burst in which the tokens of reservations are counted.
+pub const PARTS_PER_BURST: u32 = 1 << 14;
+
 /// One limit as a process knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
@@ -25,6 +28,36 @@ pub struct Take {
     /// They are given back before the charge is booked, up to a full bucket, and also if the take is denied. Nothing is given back while
     /// the debt exceeds the burst. A refund is sent only once, whether or not a reply arrives.
     pub refund: u64,
+}
+
+/// A take from a limit by plan, and the counts of what is reserved and unsettled.
+///
+/// The parts are those of the plan's burst: [`PARTS_PER_BURST`] of them are all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlannedTake {
+    /// The limit, by the plan of this call. Nothing of it can be leased.
+    pub limit: Limit,
+    /// The tokens to take and to book.
+    ///
+    /// A refund gives back no more than the tokens of the parts that were counted and still are.
+    pub take: Take,
+    /// The parts to count as unsettled if the take is allowed.
+    pub count: u32,
+    /// The parts of a settled reservation that were counted, to be counted no more.
+    pub counted: u32,
+}
+
+/// Takes from limits by plan, of which the command takes all or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTakes {
+    /// The takes, in the order of the keys.
+    pub takes: Vec<PlannedTake>,
+    /// The most parts of a burst that may be unsettled.
+    pub most_unsettled: u32,
+    /// How long a reservation may live, in µs; at least 1.
+    pub time_to_live: u64,
+    /// The server's time in µs at which the settled reservation was made; 0 if the command settles none.
+    pub since: u64,
 }
 
 /// The arguments of a command as a whole.
@@ -52,6 +85,8 @@ pub enum Command {
     Lease(Limit, LeaseRequest),
     /// Fills all limits, except for the leased tokens.
     Reset(Vec<Limit>),
+    /// Takes from all limits by plan or from none.
+    ByPlan(PlannedTakes),
 }
 
 impl Limit {
@@ -81,6 +116,7 @@ impl Command {
             Self::Take(limits) => limits.len(),
             Self::Lease(..) => 1,
             Self::Reset(limits) => limits.len(),
+            Self::ByPlan(planned) => planned.takes.len(),
         }
     }
 
@@ -90,20 +126,22 @@ impl Command {
             Self::Take(limits) => &limits[index].0.terms,
             Self::Lease(limit, _) => &limit.terms,
             Self::Reset(limits) => &limits[index].terms,
+            Self::ByPlan(planned) => &planned.takes[index].limit.terms,
         }
     }
 
     /// Returns the `ARGV` of the script: each is sent as decimal text.
     ///
-    /// The operation and the frame are 4 arguments. Each limit adds 10, and a lease 4. Numbers above [`NEVER`] are sent as `NEVER`,
+    /// The operation and the frame are 4 arguments. Each limit adds 10, a lease 4, and limits by plan 3 and 2 for each. Numbers above [`NEVER`] are sent as `NEVER`,
     /// because the script counts no further.
     #[must_use]
     pub fn args(&self, frame: &Frame) -> Vec<u64> {
-        let mut args = Vec::with_capacity(8 + 10 * self.limits());
+        let mut args = Vec::with_capacity(8 + 12 * self.limits());
         let operation = match self {
             Self::Take(_) => 0,
             Self::Lease(..) => 1,
             Self::Reset(_) => 2,
+            Self::ByPlan(_) => 3,
         };
         args.extend([operation, frame.not_after, frame.lease, frame.after_loss]);
         match self {
@@ -113,6 +151,11 @@ impl Command {
                 args.extend([ask.seq, ask.ack, u64::from(ask.unspent), u64::from(ask.back)]);
             }
             Self::Reset(limits) => limits.iter().for_each(|limit| limit.push(&mut args, Take::default())),
+            Self::ByPlan(planned) => {
+                planned.takes.iter().for_each(|planned| planned.limit.push(&mut args, planned.take));
+                args.extend([planned.time_to_live, planned.most_unsettled.into(), planned.since]);
+                args.extend(planned.takes.iter().flat_map(|planned| [planned.count, planned.counted].map(u64::from)));
+            }
         }
         for arg in &mut args {
             *arg = (*arg).min(NEVER);

@@ -1,6 +1,6 @@
 -- The shared bucket of one limit across machines: the one script of damper-redis.
 --
--- It runs take, lease or reset on the limits of one subject, with the server's own time. Every amount is a whole number
+-- It runs take, lease or reset on the limits of one subject, or a take on limits by plan, with the server's own time. Every amount is a whole number
 -- in a double, so nothing here may exceed 2^53, or it would be rounded. Times are µs since 1970. It is one long file, because a
 -- server runs a script as one text.
 --
@@ -43,6 +43,24 @@
 -- at once, and what dripped in within V. So M = min(H, (burst - H) / 2), and V is the time in which burst - H - M drips in: then
 -- all that is leased or in the bucket is never more than the burst. After V the ceiling of the phantom holder ensures that.
 --
+-- A LIMIT BY PLAN is a bucket whose quota comes with each command, so its state must be one that any plan can read. It is the
+-- instant at which the bucket is full, full + rest / p µs, and what is reserved and unsettled:
+--
+--     full rest p longest gen ver safe told begun current before
+--
+--   p        that of the plan that wrote it. This plan reads the instant exactly, so nothing drifts. For another one it is rounded
+--            up to that plan's parts of a µs, by less than 1 / q tokens.
+--   longest  the longest time that the deepest debt of a plan takes, of all plans that wrote. An instant further ahead is of a clock
+--            that stepped back.
+--   begun    when the generation began in which `current` is counted. Generations are as long as a reservation may live.
+--   current, before   what is unsettled of the reservations of this generation and of the one before, in parts of a burst.
+--
+-- A command converts the instant to a debt in tokens of its plan, decides as for every limit, and converts the debt back. The debt
+-- is not cut to a plan's deepest one: with plans that alternate, a cut would let the slower plan take as often as the faster one
+-- calls. A limit by plan is never leased. A refund is given only for what is counted as unsettled, and takes it out of the count.
+-- So the refunds of any time are at most what was unsettled when it began and what was reserved in it, whatever commands arrive
+-- twice, late or never.
+--
 -- THE MARKER is a key without expiry: one in each slot of a cluster, or one on a server that is no cluster. It holds a time by
 -- which the server had lost its memory for the last time. If it is missing, the server has just lost it.
 --
@@ -58,21 +76,29 @@
 --   * A holder that claims more tokens than it was granted is not believed at all.
 --   * A state that cannot be read was lost. So was one of another layout.
 --   * A request that is stale or late gets no levels. Its holder keeps the tokens that it has, and asks again.
---   * A rate of 0 never fills the bucket, so its key never expires.
+--   * A rate of 0 never fills the bucket, so its key never expires. No plan has that rate.
+--   * A limit by plan that was lost begins empty for the plan of the command at hand.
+--   * A reservation of a time to come, of a clock that stepped back, is not counted any more.
 
-local TAKE, LEASE = 0, 1
+local TAKE, LEASE, BY_PLAN = 0, 1, 3
 local DONE, DENIED, LATE, STALE = 0, 1, 2, 3
 local EXACT = 9007199254740992 -- 2^53
 local NEVER = EXACT - 1
 local SLOTS = 10
--- The layout of what is stored, and how many numbers a state without slots has, and a holder.
-local LAYOUT, OF_STATE, OF_HOLDER = 1, 10, 8
+-- How many numbers a state without slots has, a holder, and a state by plan.
+local OF_STATE, OF_HOLDER, OF_PLANNED = 10, 8, 11
+-- Reservations are counted in this part of a burst.
+local PARTS_PER_BURST = 16384
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local call = redis.call
 
 local operation, not_after, lease, after_loss =
     ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
+
+local by_plan = operation == BY_PLAN
+-- The layout of what is stored.
+local LAYOUT = by_plan and 2 or 1
 
 local clock = call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -143,6 +169,7 @@ local function begin_empty(limit, version, safe, at)
     limit.ver, limit.gen, limit.safe = version, version, safe
     limit.at, limit.owed, limit.frac, limit.held = at, max(limit.owed, limit.burst), 0, lost
     limit.ends, limit.counts, limit.lost, limit.lost_until = {}, {}, lost, 0
+    limit.current, limit.before = 0, 0
     if lost > 0 then
         limit.lost_until = lease_end(at, lease)
         limit.ends, limit.counts = { limit.lost_until }, { lost }
@@ -203,8 +230,80 @@ local function read(limit, value)
     return true
 end
 
+-- The functions of limits by plan, which other commands need not make: fill in the state as it was stored, with the debt as this
+-- plan counts it; count a reservation that is settled as unsettled no more; return what is to be stored, and until when.
+local read_by_plan, settle_counted, state_by_plan
+if by_plan then
+    local arguments = 10 * (#KEYS - 1) + 5
+    local time_to_live, most, since = ARGV[arguments] + 0, ARGV[arguments + 1] + 0, ARGV[arguments + 2] + 0
+
+    function read_by_plan(limit, number, value)
+        limit.count, limit.counted = ARGV[arguments + 1 + 2 * number] + 0, ARGV[arguments + 2 + 2 * number] + 0
+        limit.longest = floor(limit.deepest * limit.q / limit.p) + 1
+        limit.begun, limit.most = now - now % time_to_live, most
+        local numbers = numbers_of(value, OF_PLANNED, OF_PLANNED)
+        if not numbers or numbers[2] >= numbers[3] then
+            return false
+        end
+        local full, rest, p, longest = unpack(numbers, 1, 4)
+        limit.gen, limit.ver, limit.safe, limit.told = unpack(numbers, 5, 8)
+        limit.longest = max(limit.longest, longest)
+        if full - now > limit.longest then
+            full, rest = now + limit.longest, 0
+            limit.ver = limit.ver + 1
+            limit.gen, limit.safe, limit.changed = limit.ver, limit.ver, true
+        end
+        if p ~= limit.p then
+            rest = multiply_divide(rest, limit.p, p - 1, p)
+        end
+        if full >= now then
+            local whole, part = drip(limit, full - now, rest % limit.q)
+            limit.owed = whole + (rest - rest % limit.q) / limit.q
+            if part > 0 then
+                limit.owed, limit.frac = limit.owed + 1, limit.q - part
+            end
+        end
+        local begun, current, before = unpack(numbers, 9, 11)
+        if now - begun >= time_to_live and now - begun < 2 * time_to_live then
+            limit.before = current
+        elseif now >= begun and now - begun < time_to_live then
+            limit.begun, limit.current, limit.before = begun, current, before
+        end
+        return true
+    end
+
+    function settle_counted(limit)
+        local counted = 0
+        if since >= limit.begun and since <= now then
+            counted = min(limit.counted, limit.current)
+            limit.current = limit.current - counted
+        elseif since < limit.begun and since >= limit.begun - time_to_live then
+            counted = min(limit.counted, limit.before)
+            limit.before = limit.before - counted
+        end
+        limit.changed = limit.changed or counted > 0
+        local is_alive = now - since <= time_to_live
+        limit.refund = is_alive and min(limit.refund, floor(counted * limit.burst / PARTS_PER_BURST)) or 0
+    end
+
+    function state_by_plan(limit)
+        local instant, rest = limit.at, 0
+        if limit.owed > 0 then
+            -- Of the last token owed, in parts of which a µs has p.
+            local last = limit.q - limit.frac
+            local whole, part = drip({ p = limit.q, q = limit.p }, limit.owed - 1, last % limit.p)
+            instant, rest = instant + whole + (last - last % limit.p) / limit.p, part
+        end
+        local unsettled_until = limit.current + limit.before > 0 and limit.begun + 2 * time_to_live or 0
+        return struct.pack('<B' .. string.rep('d', OF_PLANNED), LAYOUT,
+            instant, rest, limit.p, limit.longest, limit.gen, limit.ver, limit.safe, limit.told,
+            limit.begun, limit.current, limit.before), max(limit.told, unsettled_until)
+    end
+end
+
 -- Returns the limit of a key, its value and 10 arguments: in its stored state, or in the one that it must be assumed to have.
-local function load(key, first, value)
+local function load(number, value)
+    local key, first = KEYS[number + 1], 10 * number - 5
     local limit = {
         key = key,
         p = ARGV[first] + 0, q = ARGV[first + 1] + 0,
@@ -212,11 +311,16 @@ local function load(key, first, value)
         amount = ARGV[first + 7] + 0, charge = ARGV[first + 8] + 0, refund = ARGV[first + 9] + 0,
         -- A full bucket, unless something else is known.
         ver = now, gen = now, safe = 0, told = 0, at = now, owed = 0, frac = 0, held = 0,
-        lost = 0, lost_until = 0, ends = {}, counts = {}, changed = false,
+        lost = 0, lost_until = 0, ends = {}, counts = {}, current = 0, before = 0, changed = false,
     }
     limit.hold = min(limit.hold, limit.burst)
     local seen_version, seen_full_at = ARGV[first + 5] + 0, ARGV[first + 6] + 0
-    local stored = read(limit, value)
+    local stored
+    if by_plan then
+        stored = read_by_plan(limit, number, value)
+    else
+        stored = read(limit, value)
+    end
     local lost
     if after_loss == 0 then
         lost = false
@@ -290,9 +394,12 @@ end
 
 -- A refund gives nothing while the debt exceeds the burst, because that debt may have been cut. A charge stops at the deepest debt.
 local function settle(limit)
+    if by_plan then
+        settle_counted(limit)
+    end
     if limit.refund > 0 then
         limit.changed = true
-        if limit.owed <= limit.burst then
+        if by_plan or limit.owed <= limit.burst then
             limit.owed = limit.owed - limit.refund
             apply_ceiling(limit)
         end
@@ -328,6 +435,9 @@ end
 
 local function write(limit, full)
     limit.ver, limit.told = limit.ver + 1, max(limit.told, full)
+    if by_plan then
+        return set(limit.key, state_by_plan(limit))
+    end
     local slots, length = {}, 0
     for slot = 1, #limit.ends do
         slots[length + 1], slots[length + 2] = limit.ends[slot], limit.counts[slot]
@@ -351,6 +461,10 @@ local function finish(status, limits)
         reply[length + 1], reply[length + 2], reply[length + 3] = limit.ver, limit.at, limit.owed
         reply[length + 4], reply[length + 5], reply[length + 6] = limit.frac, limit.held, full
         length = length + 6
+        if by_plan then
+            length = length + 1
+            reply[length] = limit.reserved
+        end
     end
     return reply
 end
@@ -358,8 +472,10 @@ end
 local limits = {}
 local values = call('MGET', unpack(KEYS, 2))
 for number = 1, operation == LEASE and 1 or #KEYS - 1 do
-    local limit = load(KEYS[number + 1], 10 * number - 5, values[number])
-    heal(limit)
+    local limit = load(number, values[number])
+    if not by_plan then
+        heal(limit)
+    end
     catch_up(limit)
     -- A limit that began empty is written even if the take is denied: the process learns when it will be full, and would take it
     -- for lost again if it were missing then. A full one is as good as missing.
@@ -479,7 +595,7 @@ if operation == LEASE then
     return run_lease(limits[1], values[2])
 end
 
-if operation ~= TAKE then
+if operation ~= TAKE and not by_plan then
     for number = 1, #limits do
         local limit = limits[number]
         limit.owed, limit.frac, limit.changed = limit.held, 0, true
@@ -500,6 +616,11 @@ for number = 1, #limits do
     local limit = limits[number]
     if status == DONE and limit.amount > 0 then
         limit.owed, limit.changed = limit.owed + limit.amount, true
+    end
+    if by_plan then
+        local room = max(0, limit.most - limit.current - limit.before)
+        limit.reserved = status == DONE and min(limit.count, room) or 0
+        limit.current = limit.current + limit.reserved
     end
 end
 return finish(status, limits)

@@ -111,6 +111,67 @@ impl Keys {
     }
 }
 
+/// The keys of the buckets of one path, all in one slot of a cluster: that of the path's root.
+///
+/// | key | what it is |
+/// |---|---|
+/// | `damper:{ROOT}:NAME:LEVEL.DIMENSION:KEY` | a bucket of the key in the tree `NAME`; the root's own have no `KEY` |
+/// | `damper:{TAG}` | the marker of the slot, or of the server |
+///
+/// The texts are escaped as those of [`Keys`], in the names of levels and dimensions `.` too. A name of a bucket has a `.` before its
+/// `:`, so it is no name of `Keys`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathKeys {
+    stem: String,
+    slot: usize,
+    /// The marker, and then the buckets.
+    names: Vec<String>,
+}
+
+impl PathKeys {
+    /// Returns the keys of a path without buckets, under the tree's `name`.
+    #[must_use]
+    pub fn new(tags: &SlotTags, name: &str, root: &[u8]) -> Self {
+        let Keys { marker, stem, slot } = Keys::new(tags, name, root);
+        Self { stem, slot, names: vec![marker] }
+    }
+
+    /// Adds the bucket of a key in a level and a dimension.
+    pub fn push(&mut self, level: &str, dimension: &str, key: &[u8]) {
+        let mut name = self.stem.clone();
+        push_escaped(&mut name, level.as_bytes(), b":.");
+        name.push('.');
+        push_escaped(&mut name, dimension.as_bytes(), b":.");
+        name.push(':');
+        if !key.is_empty() {
+            push_escaped(&mut name, key, b"");
+        }
+        self.names.push(name);
+    }
+
+    /// Leaves out the buckets for whose index `keep` is false.
+    pub fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        let mut place = 0;
+        self.names.retain(|_| {
+            place += 1;
+            // The first is the marker.
+            place == 1 || keep(place - 2)
+        });
+    }
+
+    /// Returns the slot of all keys.
+    #[must_use]
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// Returns the `KEYS` of the script: the marker and the buckets.
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
 /// Returns the marker with this tag.
 pub(super) fn marker(tag: u32) -> String {
     format!("damper:{{{tag}}}")
@@ -173,6 +234,26 @@ mod tests {
         assert_eq!(keys.of(&Command::Reset(vec![limit; 2]), 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:1"]);
         let lease = Command::Lease(limit, LeaseRequest::default());
         assert_eq!(keys.of(&lease, 7), [keys.marker(), "damper:{b}:a:0", "damper:{b}:a:0:h:0000000000000007"]);
+    }
+
+    #[test]
+    fn buckets_of_a_path_are_in_the_slot_of_its_root() {
+        let tags = SlotTags::new();
+        let mut keys = PathKeys::new(&tags, "ai", b"acme");
+        keys.push("user", "tokens", b"alice");
+        keys.push("a.b:c", "d", b"}:");
+        keys.push("organisation", "tokens", b"");
+        let of_root = Keys::new(&tags, "ai", b"acme");
+        assert_eq!(
+            keys.names(),
+            [
+                of_root.marker(),
+                "damper:{acme}:ai:user.tokens:alice",
+                "damper:{acme}:ai:a%2eb%3ac.d:%7d:",
+                "damper:{acme}:ai:organisation.tokens:"
+            ]
+        );
+        assert_eq!(keys.slot(), of_root.slot());
     }
 
     #[test]

@@ -18,7 +18,7 @@
 // | `lease` | `LeaseRequest` and `Grant`: a holder's request and its response |
 // | `reply` | `Reply`: the parsed reply |
 // | `level` | `Level`: the state of a limit on the server, and the time until it has tokens |
-// | `keys` | `Keys`: the names under which a subject is stored |
+// | `keys` | `Keys` and `PathKeys`: the names under which a subject is stored, and the buckets of a path |
 // | `slots` | the slot of a key in a cluster; `SlotTags`: a text for each slot |
 
 mod command;
@@ -32,9 +32,9 @@ mod terms;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Command, Frame, Limit, Take};
-pub use keys::Keys;
+pub use command::{Command, Frame, Limit, PARTS_PER_BURST, PlannedTake, PlannedTakes, Take};
 pub(crate) use keys::with_kept;
+pub use keys::{Keys, PathKeys};
 pub use lease::{Grant, LeaseRequest};
 pub use level::{Level, NEVER};
 pub use rate::Rate;

@@ -16,6 +16,21 @@ impl Rate {
     /// The longest period in lowest terms. The script cannot multiply a longer one exactly.
     pub const LONGEST: u64 = 1 << 48;
 
+    /// Returns the rate of a plan's quota, which must have a limit.
+    ///
+    /// It is exact, except for a window above 78 hours that is no whole number of µs. That is rounded up to one, by less than
+    /// 2^-38 of it. The period is below 2^49 µs.
+    pub(super) fn of_plan(quota: Quota) -> Self {
+        let exact = |tokens: u64, window: u64| {
+            let divisor = gcd(tokens, window);
+            Self { tokens: tokens / divisor, micros: window / divisor }
+        };
+        // The window of a plan is at most 2^58 ns.
+        let window = quota.window().as_nanos() as u64;
+        let rate = exact(u64::from(quota.limit()) * 1_000, window);
+        if rate.micros <= Self::LONGEST { rate } else { exact(quota.limit().into(), window.div_ceil(1_000)) }
+    }
+
     /// Returns p: the tokens that drip in within [`micros`](Self::micros), below 2^43.
     #[must_use]
     pub const fn tokens(self) -> u64 {

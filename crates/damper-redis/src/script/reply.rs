@@ -30,6 +30,8 @@ pub struct Reply {
     pub levels: Vec<Level>,
     /// The response to a lease request that was done.
     pub grant: Option<Grant>,
+    /// The parts of a burst that were counted as unsettled, of each limit by plan.
+    pub counted: Vec<u32>,
 }
 
 impl Reply {
@@ -44,7 +46,7 @@ impl Reply {
         let Value::Array(values) = value else { return Err(ReplyError::Shape) };
         let mut fields = Fields { values, next: 0 };
         let refusal = match command {
-            Command::Take(_) => Status::Denied,
+            Command::Take(_) | Command::ByPlan(_) => Status::Denied,
             Command::Lease(..) => Status::Stale,
             Command::Reset(_) => Status::Done,
         };
@@ -57,16 +59,23 @@ impl Reply {
         let now = fields.next("time", NEVER)?;
         if matches!(status, Status::Late | Status::Stale) {
             fields.end()?;
-            return Ok(Self { status, now, levels: Vec::new(), grant: None });
+            return Ok(Self { status, now, levels: Vec::new(), grant: None, counted: Vec::new() });
         }
-        let terms = (0..command.limits()).map(|index| command.terms(index));
-        let levels = terms.map(|terms| fields.level(terms)).collect::<Result<Vec<_>, _>>()?;
+        let mut levels = Vec::with_capacity(command.limits());
+        let mut counted = Vec::new();
+        for index in 0..command.limits() {
+            levels.push(fields.level(command.terms(index))?);
+            if let Command::ByPlan(planned) = command {
+                // It fits, because it is at most the number in the command.
+                counted.push(fields.next("counted parts", planned.takes[index].count.into())? as u32);
+            }
+        }
         let grant = match command {
             Command::Lease(_, ask) => Some(fields.grant(ask)?),
             _ => None,
         };
         fields.end()?;
-        Ok(Self { status, now, levels, grant })
+        Ok(Self { status, now, levels, grant, counted })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A quota as the script counts it.
 
 use super::Rate;
-use damper_core::{OutOfRange, Quota};
+use damper_core::{OutOfRange, Plan, Quota};
 
 /// The terms of one limit: its quota in the numbers of the script.
 ///
@@ -30,6 +30,17 @@ impl Terms {
         let rate = Rate::try_from(quota)?;
         let burst = quota.burst_size();
         Ok(Self { rate, burst, deepest: damper_core::internal::deepest_debt(&quota), hold: hold.min(burst) })
+    }
+
+    /// Returns the terms of a plan, of which nothing can be leased; `None` if it is unlimited.
+    #[must_use]
+    pub fn of_plan(plan: &Plan) -> Option<Self> {
+        if plan.is_unlimited() {
+            return None;
+        }
+        let quota = plan.quota();
+        let deepest = damper_core::internal::deepest_debt_of_plan(plan);
+        Some(Self { rate: Rate::of_plan(quota), burst: quota.burst_size(), deepest, hold: 0 })
     }
 }
 

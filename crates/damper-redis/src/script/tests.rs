@@ -1,10 +1,11 @@
 //! Tests that need no Lua: rates, waits, arguments, replies.
 
 use super::{
-    Command, Frame, Grant, LeaseRequest, Level, Limit, NEVER, Rate, Reply, ReplyError, Sighting, Status, Take, Terms,
+    Command, Frame, Grant, LeaseRequest, Level, Limit, NEVER, PlannedTake, PlannedTakes, Rate, Reply, ReplyError,
+    Sighting, Status, Take, Terms,
 };
 use core::time::Duration;
-use damper_core::Quota;
+use damper_core::{Plan, Quota};
 use redis::Value;
 
 fn per(limit: u32, nanos: u64) -> Quota {
@@ -104,11 +105,11 @@ fn replies_are_read() {
     let done = ints(&[0, 100, 8, 101, 3, 4, 12, 900, 3, 6, 4, 50, 2]);
     let reply = Reply::parse(&done, &ask()).unwrap();
     let grant = Some(Grant { seq: 3, granted: 6, kept: 4, length: 50, leased: 2 });
-    assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant });
+    assert_eq!(reply, Reply { status: Status::Done, now: 100, levels: vec![level], grant, counted: vec![] });
     assert_eq!(level.seen(), Sighting { version: 8, full_at: 900 });
     for (code, status) in [(2, Status::Late), (3, Status::Stale)] {
         let reply = Reply::parse(&ints(&[code, 100]), &ask()).unwrap();
-        assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None });
+        assert_eq!(reply, Reply { status, now: 100, levels: vec![], grant: None, counted: vec![] });
     }
 }
 
@@ -136,4 +137,56 @@ fn other_replies_are_refused() {
     }
     let text = refused(&[0, 1, 1, 1, 1, 100_000]).to_string();
     assert_eq!(text, "in the reply of the script, fraction 100000 is out of range, it must be 0 to 99999");
+}
+
+#[test]
+fn terms_are_those_of_the_plan() {
+    let of = |quota| Terms::of_plan(&Plan::new(quota).unwrap()).unwrap();
+    assert_eq!(of(Quota::per_second(10).burst(40)), terms_without_leases(Quota::per_second(10).burst(40)));
+    assert_eq!(Terms::of_plan(&Plan::UNLIMITED), None);
+    // Ten bursts of debt would take more than the 52 days of a plan.
+    let slow = of(Quota::per(30, Duration::from_hours(30 * 24)).unwrap());
+    assert_eq!((slow.burst, slow.deepest), (30, 52));
+    // A window that is a prime number of ns, of some more than 78 hours and of nine years.
+    for (limit, window) in [(7, (1 << 48) + 21), (1_000, (1 << 58) - 27)] {
+        let rate = of(per(limit, window).burst(1)).rate;
+        assert!(rate.micros() < 1 << 49, "{rate:?}");
+        // It is slower, by less than 4 parts in 10^12.
+        let of_window = u128::from(rate.tokens()) * u128::from(window);
+        let exact = u128::from(limit) * 1_000 * u128::from(rate.micros());
+        assert!(of_window <= exact && (exact - of_window) * 1_000_000_000_000 < 4 * exact, "{rate:?}");
+    }
+}
+
+fn terms_without_leases(quota: Quota) -> Terms {
+    Terms::new(quota, 0).unwrap()
+}
+
+/// A take from two buckets, of which the second was reserved from before.
+fn planned() -> Command {
+    let limit = |limit| Limit { terms: terms_without_leases(Quota::per_second(limit)), seen: Sighting::default() };
+    let take = |cost, refund| Take { cost, charge: 1, refund };
+    let takes = vec![
+        PlannedTake { limit: limit(10), take: take(2, 0), count: 30, counted: 0 },
+        PlannedTake { limit: limit(20), take: take(0, 4), count: 0, counted: 50 },
+    ];
+    Command::ByPlan(PlannedTakes { takes, most_unsettled: 60, time_to_live: 70, since: 80 })
+}
+
+#[test]
+fn limits_by_plan_have_arguments_behind_all_limits() {
+    let frame = Frame { not_after: 20, lease: 21, after_loss: 22 };
+    let limits = [[1, 100_000, 10, 110, 0, 0, 0, 2, 1, 0], [1, 50_000, 20, 220, 0, 0, 0, 0, 1, 4]];
+    let expected = [&[3, 20, 21, 22], limits.as_flattened(), &[70, 60, 80], &[30, 0, 0, 50]].concat();
+    assert_eq!(planned().args(&frame), expected);
+}
+
+#[test]
+fn counted_parts_are_read_behind_each_level() {
+    let reply = |counted| ints(&[0, 100, 8, 100, 3, 4, 0, 900, counted, 9, 100, 0, 0, 0, 100, 0]);
+    let read = Reply::parse(&reply(30), &planned()).unwrap();
+    assert_eq!((read.status, read.levels.len(), &*read.counted), (Status::Done, 2, &[30, 0][..]));
+    let error = Reply::parse(&reply(31), &planned()).unwrap_err();
+    assert_eq!(error, ReplyError::Range { field: "counted parts", found: 31, most: 30 });
+    assert_eq!(Reply::parse(&ints(&[2, 100]), &planned()).unwrap().status, Status::Late);
 }

@@ -2,7 +2,7 @@
 
 use super::beat::Beat;
 use super::{ConnectError, random, random_between};
-use crate::limiter::{RedisEvent, Shared};
+use crate::limiter::{Fleet, RedisEvent};
 use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -40,34 +40,47 @@ impl Heartbeat {
         Self { keys, member: format!("{:016x}", random()), task: Mutex::default() }
     }
 
+    /// Returns the keys of the set of processes.
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     /// Starts the task unless it runs. It may have ended with its runtime.
-    pub(crate) fn ensure(&self, shared: &Arc<Shared>) {
+    pub(crate) fn ensure(&self, fleet: &Arc<Fleet>) {
         let Ok(runtime) = Handle::try_current() else { return };
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
-            *task = Some(runtime.spawn(beat_for_ever(Arc::downgrade(shared))));
+            *task = Some(runtime.spawn(beat_for_ever(Arc::downgrade(fleet))));
         }
     }
 
     /// Tries the scripts on the server, and learns how many processes share the limit.
     ///
+    /// `look` is a command on the keys with these names.
+    ///
     /// # Errors
     ///
     /// The server refuses a script.
-    pub(crate) async fn begin(&self, shared: &Shared, look: &Command, timeout: Duration) -> Result<(), ConnectError> {
-        if let Some(beat) = shared.server.try_scripts(&self.keys, look, &self.member, LENGTH, timeout).await? {
-            learn(shared, &mut BeatHistory::default(), beat);
+    pub(crate) async fn begin(
+        &self,
+        fleet: &Fleet,
+        names: &[String],
+        look: &Command,
+        timeout: Duration,
+    ) -> Result<(), ConnectError> {
+        if let Some(beat) = fleet.server.try_scripts(&self.keys, names, look, &self.member, LENGTH, timeout).await? {
+            learn(fleet, &mut BeatHistory::default(), beat);
         }
         Ok(())
     }
 
     /// Stops the task, and reports to the server that this process leaves.
-    pub(crate) async fn leave(&self, shared: &Arc<Shared>) {
+    pub(crate) async fn leave(&self, fleet: &Arc<Fleet>) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
             task.abort();
         }
         // If the beat is lost, the server forgets the process after a few seconds.
-        _ = shared.server.beat(&self.keys, &self.member, 0).await;
+        _ = fleet.server.beat(&self.keys, &self.member, 0).await;
     }
 }
 
@@ -80,17 +93,17 @@ impl Drop for Heartbeat {
 }
 
 /// Sends beats until the limiter is dropped.
-async fn beat_for_ever(shared: Weak<Shared>) {
+async fn beat_for_ever(fleet: Weak<Fleet>) {
     let mut history = BeatHistory::default();
     loop {
         let [least, most] = {
-            let Some(shared) = shared.upgrade() else { return };
-            let heartbeat = &shared.heartbeat;
-            let beat = shared.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
-            shared.note(&heartbeat.keys, beat.as_ref().err());
+            let Some(fleet) = fleet.upgrade() else { return };
+            let heartbeat = &fleet.heartbeat;
+            let beat = fleet.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
+            fleet.note(heartbeat.keys.slot(), beat.as_ref().err());
             match beat {
                 Ok(beat) => {
-                    learn(&shared, &mut history, beat);
+                    learn(&fleet, &mut history, beat);
                     PERIOD
                 }
                 Err(_) => PERIOD_WHILE_SILENT,
@@ -101,15 +114,15 @@ async fn beat_for_ever(shared: Weak<Shared>) {
 }
 
 /// Applies the reply to a beat, and notifies the listener of changes.
-fn learn(shared: &Shared, history: &mut BeatHistory, beat: Beat) {
+fn learn(fleet: &Fleet, history: &mut BeatHistory, beat: Beat) {
     if history.is_lost(beat.marker) {
-        shared.counters.losses.add(1);
-        shared.tell(&RedisEvent::Loss);
+        fleet.counters.losses.add(1);
+        fleet.tell(&RedisEvent::Loss);
     }
     let processes = history.processes(beat.processes);
     // ORDERING: Relaxed. The number publishes nothing.
-    if shared.processes.swap(processes, Ordering::Relaxed) != processes {
-        shared.tell(&RedisEvent::Processes { processes });
+    if fleet.processes.swap(processes, Ordering::Relaxed) != processes {
+        fleet.tell(&RedisEvent::Processes { processes });
     }
 }
 

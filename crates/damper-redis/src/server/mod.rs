@@ -131,18 +131,23 @@ impl Server {
         instant.duration_since(self.origin).as_micros() as u64
     }
 
+    /// Returns the instant of a local time in µs.
+    pub(crate) fn instant(&self, micros: u64) -> Instant {
+        self.origin + Duration::from_micros(micros)
+    }
+
     /// Returns how long a call may take.
     pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }
 
-    /// Returns the shard of these keys, with its index.
-    pub(crate) fn shard(&self, keys: &Keys) -> (usize, &Shard) {
-        let index = Shard::index(keys.slot(), self.shards.len());
+    /// Returns the shard of a slot, with its index.
+    pub(crate) fn shard(&self, slot: usize) -> (usize, &Shard) {
+        let index = Shard::index(slot, self.shards.len());
         (index, &self.shards[index])
     }
 
-    /// Runs a command, and returns the reply.
+    /// Runs a command on the keys with these names, which are in this slot, and returns the reply.
     ///
     /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. A call that fails may still have its
     /// effect, but not after `until`.
@@ -152,17 +157,17 @@ impl Server {
     /// A call that is dropped may still have its effect.
     pub(crate) async fn call(
         &self,
-        keys: &Keys,
-        holder: u64,
+        slot: usize,
+        names: &[String],
         command: &Command,
         until: Instant,
     ) -> Result<Reply, Unavailable> {
         // ORDERING: Relaxed. A count, which publishes nothing.
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let answer = match self.call_once(keys, holder, command, until).await {
+        let answer = match self.call_once(slot, names, command, until).await {
             // The server's clock had stepped forward, so the command had no effect. Its reply has set the clock.
             Ok(Reply { status: Status::Late, .. }) if Instant::now() < until => {
-                self.call_once(keys, holder, command, until).await
+                self.call_once(slot, names, command, until).await
             }
             answer => answer,
         };
@@ -180,18 +185,17 @@ impl Server {
     /// Runs a command once, and lets the shard's clock learn from the reply.
     async fn call_once(
         &self,
-        keys: &Keys,
-        holder: u64,
+        slot: usize,
+        names: &[String],
         command: &Command,
         until: Instant,
     ) -> Result<Reply, Unavailable> {
-        let (_, shard) = self.shard(keys);
+        let (_, shard) = self.shard(slot);
         let arguments =
             |session: &Session| command.args(&Frame { not_after: self.not_after(shard, session, until), ..self.frame });
         let parse = |value: Value| Reply::parse(&value, command);
-        let names = keys.of(command, holder);
         let Answer { reply, sent, received } = self
-            .run(shard, &self.script, &names, arguments, parse, until)
+            .run(shard, &self.script, names, arguments, parse, until)
             .await
             .inspect_err(|error| self.note(error))?;
         shard.clock.observe(reply.now, sent, received);
@@ -200,7 +204,7 @@ impl Server {
 
     /// Reports this process to the server, and returns the number of processes and the marker.
     pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> Result<Beat, Unavailable> {
-        let (_, shard) = self.shard(keys);
+        let (_, shard) = self.shard(keys.slot());
         let names = [keys.processes(), keys.marker().to_owned()];
         let arguments = |_: &Session| vec![member.to_owned(), length.to_string()];
         let until = Instant::now() + self.deadline;
@@ -208,7 +212,7 @@ impl Server {
         answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
     }
 
-    /// Runs a command that takes nothing, and the first beat.
+    /// Runs a command that takes nothing of the keys with these names, and the first beat.
     ///
     /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply within `timeout`, or an error
     /// that another attempt may not meet.
@@ -219,6 +223,7 @@ impl Server {
     pub(crate) async fn try_scripts(
         &self,
         keys: &Keys,
+        names: &[String],
         command: &Command,
         member: &str,
         length: u64,
@@ -237,7 +242,7 @@ impl Server {
             Err(_) => Ok(None),
         };
         let arguments: Vec<_> = command.args(&self.frame).iter().map(ToString::to_string).collect();
-        trial(&self.script, &keys.of(command, 0), &arguments).await?;
+        trial(&self.script, names, &arguments).await?;
         let names = [keys.processes(), keys.marker().to_owned()];
         let beat = trial(&self.beat, &names, &[member.to_owned(), length.to_string()]).await?;
         Ok(beat.and_then(|value| Beat::parse(value).ok()))

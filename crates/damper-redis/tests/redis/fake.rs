@@ -38,7 +38,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// 0: take, 1: lease, 2: reset.
+    /// 0: take, 1: lease, 2: reset, 3: take by plan.
     pub fn operation(&self) -> u64 {
         self.args[0]
     }
@@ -49,6 +49,25 @@ impl Call {
 
     pub fn charge(&self) -> u64 {
         self.args[12]
+    }
+
+    /// Whether it takes and books nothing, as the look that `build` sends.
+    pub fn is_look(&self) -> bool {
+        let settles_nothing = self.operation() != 3 || self.unsettled()[3..].iter().all(|parts| *parts == 0);
+        [0, 3].contains(&self.operation()) && self.args[11..14] == [0, 0, 0] && settles_nothing
+    }
+
+    /// The refund of the first limit.
+    pub fn refund(&self) -> u64 {
+        self.args[13]
+    }
+
+    /// The arguments of limits by plan that follow those of the limits.
+    ///
+    /// They are the time-to-live, the bound and the time of the settled reservation. Then follow for each limit the parts to count
+    /// and the parts that were counted.
+    pub fn unsettled(&self) -> &[u64] {
+        &self.args[4 + 10 * (self.keys.len() - 1)..]
     }
 
     /// The tokens that a lease gives back.
@@ -278,8 +297,7 @@ fn run(state: &State, command: &str, words: &[String]) -> String {
     };
     let reply = decide(state, &call);
     // A look, as `build` sends it, is left out.
-    let is_look = call.operation() == 0 && call.args[11..14] == [0, 0, 0];
-    if !is_look {
+    if !call.is_look() {
         state.calls.lock().unwrap().push(call);
     }
     reply.iter().fold(format!("*{}\r\n", reply.len()), |text, integer| format!("{text}:{integer}\r\n"))
@@ -311,8 +329,10 @@ fn decide(state: &State, call: &Call) -> Vec<u64> {
         _ if cost as i64 <= tokens.max(0) => tokens -= cost as i64,
         _ => status = DENIED,
     }
-    tokens = tokens.min(burst as i64);
-    state.tokens.store(tokens, Ordering::SeqCst);
+    if !call.is_look() {
+        tokens = tokens.min(burst as i64);
+        state.tokens.store(tokens, Ordering::SeqCst);
+    }
     let mut reply = vec![status, now];
     let limits = if call.operation() == 1 { 1 } else { call.keys.len() - 1 };
     for index in 0..limits {
@@ -320,6 +340,10 @@ fn decide(state: &State, call: &Call) -> Vec<u64> {
         let owed = (*burst as i64 - tokens).max(0) as u64;
         let full_at = now + owed * micros / (*rate).max(1);
         reply.extend([now, now, owed, 0, 0, full_at]);
+        if call.operation() == 3 {
+            let count = call.unsettled()[3 + 2 * index];
+            reply.push(if status == DONE { count } else { 0 });
+        }
     }
     reply.extend(lease.into_iter().flatten());
     reply

@@ -3,6 +3,7 @@
 // The real server is in `redis-tests/`.
 
 mod allocations;
+mod by_plan;
 mod fake;
 mod faults;
 mod gate;

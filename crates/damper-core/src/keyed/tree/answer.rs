@@ -48,11 +48,16 @@ impl Tightest {
         is_borrowed: bool,
     ) -> TreeAllowed {
         let Self { level, dimension, fit, .. } = *self;
-        TreeAllowed { allowed: fit.map(|fit| fit.allowed(path[level].1[dimension])), level, dimension, is_borrowed }
+        let allowed = fit.map(|fit| fit.allowed(path[level].1[dimension]));
+        TreeAllowed::new(allowed, (level, dimension), is_borrowed)
     }
 }
 
 impl TreeAllowed {
+    pub(crate) const fn new(allowed: Option<Allowed>, (level, dimension): (usize, usize), is_borrowed: bool) -> Self {
+        Self { allowed, level, dimension, is_borrowed }
+    }
+
     /// Returns the number of the level, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
@@ -97,7 +102,7 @@ pub struct TreeDenied {
 }
 
 impl TreeDenied {
-    pub(super) fn new(
+    pub(crate) fn new(
         denied: Denied,
         quota: Quota,
         (level, dimension): (usize, usize),

@@ -95,6 +95,7 @@ impl Server {
             }
             Command::Lease(_, ask) => grant = Some(self.lease(ask, process, now)),
             Command::Reset(_) => self.debt = u128::from(self.held()) * self.part(),
+            Command::ByPlan(_) => unreachable!("no limit of a subject is by plan"),
         }
         let owed = self.owed();
         // `frac` is the part of the next token that has dripped in.
@@ -102,7 +103,7 @@ impl Server {
         let full_at = now + (self.debt / u128::from(self.terms.rate.tokens().max(1))) as u64 + 1;
         let level =
             Level { version: self.version, at: now, owed, frac, held: (self.held() + self.lost).into(), full_at };
-        Reply { status, now, levels: vec![level], grant }
+        Reply { status, now, levels: vec![level], grant, counted: vec![] }
     }
 
     fn lease(&mut self, ask: &LeaseRequest, process: usize, now: u64) -> Grant {

@@ -70,6 +70,7 @@ pub(super) fn carried(dispatch: &Dispatch) -> (u64, u64) {
         Command::Take(limits) => (limits[0].1.charge, limits[0].1.refund),
         Command::Lease(_, ask) => (ask.charge, ask.refund),
         Command::Reset(_) => (0, 0),
+        Command::ByPlan(_) => unreachable!("no limit of a subject is by plan"),
     }
 }
 
@@ -265,7 +266,7 @@ fn charge_is_sent_until_it_is_acknowledged() {
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
     pair.subject.lost(*dispatch);
-    let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None };
+    let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None, counted: Vec::new() };
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
     assert_eq!(pair.subject.replied(*dispatch, &late), Outcome::Late);
