@@ -1,8 +1,7 @@
 //! A gateway before a language model: limits of users, teams and an organisation in requests and tokens.
 //!
-//! A call reserves an estimate, and settles what the events of its streamed answer say. A client that disconnects pays
-//! for what it got. The plans are in a file, which changes while clients call. The sockets are real. Time passes only
-//! where a call is refused, so that minutes take a moment and the bill does not depend on the machine.
+//! A call reserves an estimate, and settles what the events of its streamed answer say. A client that disconnects pays for what
+//! it got. The plans are in a file, which changes while clients call. The sockets are real. Time passes only where calls are refused.
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -24,7 +23,6 @@ team = { tokens = '72000/min burst 3000' }
 organisation = { requests = '3000/min', tokens = '90000/min burst 3000' }
 ";
 const MINUTE: Duration = Duration::from_secs(60);
-
 type Tree = QuotaTree<str, 3, 2, Arc<ManualClock>>;
 type ToModel = (Client<HttpConnector, Body>, SocketAddr);
 type AnyError = Box<dyn Error + Send + Sync>;
