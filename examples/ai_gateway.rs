@@ -1,4 +1,4 @@
-//! A gateway before a language model: limits of users, teams and an organisation in requests and tokens.
+//! A gateway before a language model: limits of users, teams and an organisation, in two dimensions.
 //!
 //! A call reserves an estimate, and settles what the events of its streamed answer say. A client that disconnects pays for what
 //! it got. The plans are in a file, which changes while clients call. The sockets are real. Time passes only where calls are refused.

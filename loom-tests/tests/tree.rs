@@ -140,7 +140,7 @@ fn unsettled_reservations_stay_within_the_bound_model() {
     );
 }
 
-/// A guaranteed call and one that borrows, for what is left of the team's tokens: the guaranteed one is served.
+/// A guaranteed call and one that borrows ask for the team's last token: the first is served.
 ///
 /// [A call that borrows leaves nothing.]
 // CLAIM: QuotaTree
@@ -166,7 +166,7 @@ fn a_guaranteed_call_is_served_beside_one_that_borrows() {
     });
 }
 
-/// Two calls for the last token of one guarantee: the one that loses it borrows, and leaves what is kept.
+/// Two calls ask for the last token of one guarantee: the one that loses it leaves what is kept.
 ///
 /// [A call that keeps to what its look found of the guarantee.]
 // CLAIM: QuotaTree

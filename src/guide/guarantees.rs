@@ -9,8 +9,9 @@
 //! | [`RateLimiter`](crate::RateLimiter) | in any interval W at most burst + rate · (W + one clock tick) tokens; no token comes late, but after a change of the quota |
 //! | its waiters | first come, first served; a cancelled waiter delays no other |
 //! | [`KeyedLimiter`](crate::KeyedLimiter) | the same for each key that has a slot; memory is fixed at construction |
+//! | [`LimitSet`](crate::LimitSet) | all costs or none; no limit allows more than its envelope and its refunds, and those of reservations are bounded |
 //! | [`Plan`](crate::Plan) | a key under it is never late and at most 256 ns early; plans that mix on a key obey the law of [`trees`](super::trees); a debt is converted once |
-//! | [`QuotaTree`](crate::QuotaTree) | all costs or none; no bucket exceeds its plan by more than its refunds, and those are bounded |
+//! | [`QuotaTree`](crate::QuotaTree) | all costs or none; no bucket exceeds its plan by more than its refunds, and those are bounded; a call within a guarantee that is kept for it is served |
 //! | [`redis::RedisTree`](crate::redis::RedisTree) | the same across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |

@@ -77,7 +77,9 @@ impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize
         Self { estimate: Some(Arc::new(costs)), ..self }
     }
 
-    /// Sets the names of a request's plans, one for each level, which metrics of refusals have as a label. Default: none.
+    /// Sets the names of a request's plans, one for each level. Default: none.
+    ///
+    /// Metrics of refusals have them as a label.
     #[must_use]
     pub fn plan_names(
         self,

@@ -81,7 +81,9 @@ where
         self.with(|settings| settings.limit = settings.limit.clone().costs(costs))
     }
 
-    /// Sets the names of a request's plans, one for each level, for the label `plan` of refusals in metrics. Default: none.
+    /// Sets the names of a request's plans, one for each level. Default: none.
+    ///
+    /// They are the label `plan` of refusals in metrics.
     ///
     /// They are asked for when a request is refused. Return names of which there are few, and never a key: each has a counter of its
     /// own.

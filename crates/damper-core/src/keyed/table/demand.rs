@@ -138,7 +138,9 @@ pub(in crate::keyed) struct Fit {
 
 #[cfg(feature = "alloc")]
 impl Fit {
-    /// Returns the permission of the call. It is computed here, because most calls only ask whether there is one.
+    /// Returns the permission of the call.
+    ///
+    /// It is computed here, because most calls only ask whether there is one.
     #[inline]
     pub(in crate::keyed) fn allowed(self, plan: &Plan) -> Allowed {
         ByPlan::allowed(plan, self.after, self.at)

@@ -29,7 +29,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Call<'_, '_, K, LE
     }
 }
 
-/// What the look at a word found.
+/// The result of a look at a word.
 enum Judged<'a> {
     /// The tokens are there, and this swap takes them.
     Fits(SlotTake<'a, u32>),
@@ -114,7 +114,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         }
     }
 
-    /// Looks at all words, reads the clock once, and judges each. It also returns whether a word may refuse the call.
+    /// Looks at all words, reads the clock once, and judges each.
+    ///
+    /// It also returns whether a word may refuse the call.
     #[expect(clippy::inline_always, reason = "what is found then stays where it is")]
     #[inline(always)]
     fn judge(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> (PerWord<Judged<'_>, LEVELS, DIMENSIONS>, bool) {

@@ -15,7 +15,7 @@ const GREEDY: u64 = 0;
 
 type Tree = QuotaTree<u64, 2, 1, Arc<ManualClock>, Seed>;
 
-/// The parts of calls that were served: of all innocent users, of the worst of them, and of the organisation's rate.
+/// The served parts of the calls of innocents and of the worst of them, and of the organisation's rate.
 #[derive(Debug)]
 struct Day {
     innocents: f64,
@@ -23,7 +23,7 @@ struct Day {
     used: f64,
 }
 
-/// Simulates an organisation of this many users with a call a second; `guarantee` is that of a user who has made a call.
+/// Simulates an organisation of this many users with a call a second, each with the same guarantee.
 fn day(users: u64, guarantee: Option<Plan>) -> Day {
     let clock = Arc::new(ManualClock::new());
     let tree: Tree = QuotaTree::<u64, 2, 1>::builder(["user", "organisation"], ["calls"])

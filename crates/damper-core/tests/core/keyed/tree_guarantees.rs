@@ -59,7 +59,7 @@ fn a_team_within_its_guarantee_is_always_served() {
     assert!(first_come < 20, "first come, first served: {first_come} of 10,000");
 }
 
-/// More is guaranteed than there is: teams of whom each asks for its guarantee get what there is, and no more.
+/// More is guaranteed than there is: teams that all ask for their guarantees get what there is.
 // CLAIM: QuotaTree
 #[test]
 fn oversold_guarantees_stay_in_the_envelope() {
@@ -207,7 +207,9 @@ enum Step {
 
 const BURST: u8 = 5;
 
-/// Visits all states that the calls can reach. Returns how many there are, and in how many a guaranteed call is refused.
+/// Visits all states that the calls can reach.
+///
+/// Returns how many there are, and how many steps of them refuse a guaranteed call.
 fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) {
     let first = World {
         parent: BURST,
@@ -259,7 +261,7 @@ fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) 
     (seen.len(), refused)
 }
 
-/// Every interleaving of a small world: the parent keeps the sum of the guarantees' bursts and a token for each thread.
+/// The parent keeps the sum of the guarantees' bursts and a token for each thread that may stop.
 // CLAIM: QuotaTree
 #[test]
 fn no_guaranteed_call_is_refused_in_any_state() {
