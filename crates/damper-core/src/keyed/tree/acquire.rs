@@ -108,8 +108,8 @@ pub struct TreeAcquire<'a, T: TreeRef, K: ?Sized, const LEVELS: usize, const DIM
     pub(super) patience: Patience,
 }
 
-impl<'a, T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
-    TreeAcquire<'a, T, K, LEVELS, DIMENSIONS>
+impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
+    TreeAcquire<'_, T, K, LEVELS, DIMENSIONS>
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>> + Clone,
 {
@@ -184,8 +184,8 @@ where
 /// If polled outside of a tokio runtime whose timer is enabled, once it has to wait. Elsewhere:
 /// [`sleeping_by`](TreeAcquire::sleeping_by).
 #[cfg(feature = "tokio")]
-impl<'a, T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher> IntoFuture
-    for TreeAcquire<'a, T, K, LEVELS, DIMENSIONS>
+impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher> IntoFuture
+    for TreeAcquire<'_, T, K, LEVELS, DIMENSIONS>
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>> + Clone,
 {
