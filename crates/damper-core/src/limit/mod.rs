@@ -43,7 +43,6 @@ mod sliding_log;
 #[cfg(feature = "std")]
 mod striped;
 mod token_bucket;
-#[cfg(feature = "alloc")]
 mod unsettled;
 mod usage;
 mod waiting;
@@ -73,7 +72,6 @@ pub use sliding_log::SlidingLog;
 pub use striped::Striped;
 pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
-#[cfg(feature = "alloc")]
 pub(crate) use unsettled::{Counted, Unsettled, UnsettledBounds};
 pub use usage::Usage;
 pub(crate) use waiting::Place;

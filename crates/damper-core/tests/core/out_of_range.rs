@@ -97,6 +97,7 @@ const RATIOS: &[Setting<f64>] = &[
     Setting("percentile", |x| hedge(|config| config.percentile(x)), 0.25, 0.999),
 ];
 
+const THIRTY_DAYS: Duration = Duration::from_secs(30 * DAY.as_secs());
 const HUNDRED_DAYS: Duration = Duration::from_secs(100 * DAY.as_secs());
 const LONGEST: Duration = Duration::from_nanos(u64::MAX);
 const CAP: Duration = Duration::from_secs(1);
@@ -107,7 +108,7 @@ const DURATIONS: &[Setting<Duration>] = &[
     Setting("max_cooldown", |time| breaker(|config| config.max_cooldown(time)), Duration::from_secs(30), HUNDRED_DAYS),
     Setting("max_retry_after", |time| breaker(|config| config.max_retry_after(time)), Duration::ZERO, HUNDRED_DAYS),
     Setting("max_half_open", |time| breaker(|config| config.max_half_open(time)), NANO, HUNDRED_DAYS),
-    Setting("time_to_live", |time| set().time_to_live(time).map(drop), Duration::from_millis(1), 30 * DAY),
+    Setting("time_to_live", |time| set().time_to_live(time).map(drop), Duration::from_millis(1), THIRTY_DAYS),
     Setting("window", |time| Quota::per(5, time).map(drop), NANO, LONGEST),
     Setting("interval", |time| Quota::every(time).map(drop), NANO, LONGEST),
     Setting("ttl", |time| budget(|config| config.ttl(time)), Duration::from_millis(1), DAY),

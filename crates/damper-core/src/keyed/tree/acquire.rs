@@ -1,8 +1,12 @@
 //! How to wait for the costs of a path.
 
 use super::reservation::TreeRef;
-use super::stay::{Progress, Stay};
-use super::{QuotaTree, Step, TreeAcquireFuture, TreeRefusal, TreeReservation};
+#[cfg(feature = "std")]
+use super::stay::Progress;
+use super::stay::Stay;
+use super::{QuotaTree, Step, TreeAcquireFuture};
+#[cfg(feature = "std")]
+use super::{TreeRefusal, TreeReservation};
 use crate::Deadline;
 use crate::concurrency::{Expiry, Patience};
 #[cfg(feature = "std")]
@@ -23,7 +27,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// Prepares to wait for the costs of a path.
     ///
     /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not (feature
-    /// `tokio`; elsewhere [`sleeping_by`](TreeAcquire::sleeping_by)). Either returns a [`TreeReservation`], as
+    /// `tokio`; elsewhere [`sleeping_by`](TreeAcquire::sleeping_by)). Either returns a [`TreeReservation`](super::TreeReservation), as
     /// [`reserve`](Self::reserve) does.
     ///
     /// # Order
@@ -97,7 +101,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 ///
 /// # Errors
 ///
-/// [`TreeRefusal`]. At once: a cost exceeds its burst, or all places for calls that wait are taken. Later: the time to wait is
+/// [`TreeRefusal`](super::TreeRefusal). At once: a cost exceeds its burst, or all places for calls that wait are taken. Later: the time to wait is
 /// over. A call that would be late is not refused at once, because a reservation that is settled may bring its tokens
 /// earlier.
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
@@ -108,8 +112,8 @@ pub struct TreeAcquire<'a, T: TreeRef, K: ?Sized, const LEVELS: usize, const DIM
     pub(super) patience: Patience,
 }
 
-impl<'a, T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
-    TreeAcquire<'a, T, K, LEVELS, DIMENSIONS>
+impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
+    TreeAcquire<'_, T, K, LEVELS, DIMENSIONS>
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>> + Clone,
 {

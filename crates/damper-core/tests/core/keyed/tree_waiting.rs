@@ -259,7 +259,7 @@ struct Minute {
 ///
 /// The plan of each is 100 tokens a second. The workers take all that they can get.
 fn minute(organisation: u32) -> Minute {
-    const SECONDS: u64 = 60;
+    const SECONDS: u32 = 60;
     let timer = Timer::new(FREQUENCY);
     let builder = QuotaTree::<u64, 2, 1>::builder(["user", "organisation"], ["tokens"]).capacities([64, 16]);
     let tree = builder.clock(Arc::clone(&timer.clock)).build().unwrap();
@@ -274,7 +274,7 @@ fn minute(organisation: u32) -> Minute {
     let paths: Vec<_> = paths.iter().map(|[of_user, all]| [(&of_user.0, of_user.1), (&all.0, all.1)]).collect();
     let mut futures: Vec<_> = callers.iter().map(|_| None).collect();
     let woken: Vec<Arc<Flag>> = callers.iter().map(|_| Arc::default()).collect();
-    for now in 0..SECONDS * FREQUENCY {
+    for now in 0..u64::from(SECONDS) * FREQUENCY {
         loop {
             let mut is_quiet = true;
             for (index, caller) in callers.iter_mut().enumerate() {
@@ -308,7 +308,7 @@ fn minute(organisation: u32) -> Minute {
     let served: u32 = innocents.iter().map(|caller| caller.served).sum();
     Minute {
         longest: innocents.iter().map(|caller| caller.longest).max().unwrap(),
-        share: f64::from(served) / (9.0 * 2.0 * SECONDS as f64),
+        share: f64::from(served) / (9.0 * 2.0 * f64::from(SECONDS)),
     }
 }
 
