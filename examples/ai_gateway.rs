@@ -65,7 +65,7 @@ fn gateway(tree: &Arc<Tree>, plans: &Arc<Plans<2>>, model: SocketAddr) -> Router
     let limit = limit.costs(|head| [1, 2 * number_in(head.headers, "x-tokens").unwrap_or(1_000)]);
     let limit = limit.charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
         let mut lines = Lines::up_to(1_024);
-        let usage = |line| str::from_utf8(line).ok().and_then(usage);
+        let usage = |line: &[u8]| str::from_utf8(line).ok().and_then(usage);
         move |piece, used| lines.push(piece, |line| used[1] = usage(line).unwrap_or(used[1]))
     });
     let client = Client::builder(TokioExecutor::new()).build_http();
