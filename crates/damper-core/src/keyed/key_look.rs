@@ -29,7 +29,8 @@ pub struct KeyTake<'a> {
 
 impl KeyTake<'_> {
     /// Returns whether the key had a slot with the tokens.
-    pub(super) const fn is_from_slot(&self) -> bool {
+    #[must_use]
+    pub const fn is_from_slot(&self) -> bool {
         self.slot.is_some()
     }
 }

@@ -53,6 +53,7 @@ pub struct ScopesDenied {
     pub(super) denied: Denied,
     /// Boxed, because they are larger than the rest.
     pub(super) usages: Box<RefusalUsages>,
+    pub(super) is_contended: bool,
 }
 
 /// The usage of the refusing limit, and of all that the request met.
@@ -81,6 +82,14 @@ impl ScopesDenied {
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()
+    }
+
+    /// Returns whether the tokens were there when the request looked, and another request was faster.
+    ///
+    /// The request had then begun to take, and has given back what it took.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        self.is_contended
     }
 
     /// Returns the quota of the refusing limit.

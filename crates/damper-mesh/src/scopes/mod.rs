@@ -147,6 +147,8 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
         let mut receipts: [Option<Receipt>; 4] = [const { None }; 4];
         for (index, (limit, take)) in counting.iter().zip(takes).enumerate() {
             let (Some(limit), Some(take)) = (limit, take) else { continue };
+            // There may be no slot for a newcomer.
+            let is_contended = take.is_from_slot();
             match take_judged(limit.1, limit.2, n, take) {
                 Ok((_, receipt)) => receipts[index] = Some(receipt),
                 Err(denied) => {
@@ -155,7 +157,8 @@ impl<C: Clock, A: KeyedAlgorithm> Scopes<C, A> {
                             revoke(limit, key, n, receipt);
                         }
                     }
-                    return Err(refused(&counting, (index, limit, denied), &refusals, caller));
+                    let refused = refused(&counting, (index, limit, denied), &refusals, caller);
+                    return Err(ScopesDenied { is_contended, ..refused });
                 }
             }
         }
@@ -257,7 +260,8 @@ fn refused<C: Clock, A: KeyedAlgorithm>(
         }
     }
     let function = (scope == Scope::Function).then(|| caller.names().0.to_owned());
-    ScopesDenied { scope, function, denied: longest, usages: Box::new(RefusalUsages { refusing: usage, all: usages }) }
+    let usages = Box::new(RefusalUsages { refusing: usage, all: usages });
+    ScopesDenied { scope, function, denied: longest, usages, is_contended: false }
 }
 
 /// Each limit, with its scope in the label `scope`, and a function's name in the label `function`.

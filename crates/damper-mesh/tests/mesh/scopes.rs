@@ -3,6 +3,7 @@
 use damper::limit::FixedWindow;
 use damper::mesh::{Caller, Scope, Scopes};
 use damper::{Clock, KeyedAlgorithm, ManualClock, Quota, TokenBucket, is_refusal};
+use std::cell::Cell;
 use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,10 +41,15 @@ fn each_limit_counts_the_calls_of_its_scope() {
 struct Moving {
     now: AtomicU64,
     step: AtomicU64,
+    /// Called at the next reading.
+    callback: Cell<Option<Box<dyn FnOnce()>>>,
 }
 
 impl Clock for Moving {
     fn now(&self) -> u64 {
+        if let Some(callback) = self.callback.take() {
+            callback();
+        }
         let step = self.step.load(Relaxed);
         self.now.fetch_add(step, Relaxed) + step
     }
@@ -70,6 +76,22 @@ fn refusal_of_the_widest_scope_writes_nothing() {
     assert_eq!(denied.scope(), Scope::Global);
     let waited = Duration::from_millis(clock.now() - began);
     assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
+}
+
+/// Another request takes the last tokens of all after the look: the caller's service and user get theirs back.
+#[test]
+fn contended_refusal_gives_back_to_the_other_scopes() {
+    let clock: &Moving = Box::leak(Box::default());
+    let scopes = Scopes::with_clock(clock).global(Quota::per_hour(5)).service(Quota::per_hour(50));
+    let scopes: &Scopes<_> = Box::leak(Box::new(scopes.user(Quota::per_hour(50)).build().unwrap()));
+    scopes.check_n(CREATE, 3).unwrap();
+    clock.callback.set(Some(Box::new(|| assert!(scopes.check_n(CREATE.user("bob"), 2).is_ok()))));
+    let denied = scopes.check_n(CREATE, 2).unwrap_err();
+    assert_eq!((denied.scope(), denied.is_contended()), (Scope::Global, true));
+    let used =
+        [Scope::Global, Scope::Service, Scope::User].map(|scope| scopes.peek(CREATE).usage(scope).unwrap().used());
+    assert_eq!(used, [5, 5, 3]);
+    assert!(!scopes.check(CREATE).unwrap_err().is_contended());
 }
 
 fn refusal_takes_nothing_from_the_others<A: KeyedAlgorithm>() {
