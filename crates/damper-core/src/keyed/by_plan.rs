@@ -31,6 +31,11 @@ impl<K: ?Sized> KeyedLimiter<K> {
     /// Keys without a slot share words, as in every keyed limiter, each class of plans its own: there are seven classes by
     /// the time that a refill takes. So a key of ten a second never waits behind one of a day.
     ///
+    /// # Waiting
+    ///
+    /// A limiter by plan decides at once. Callers that wait for the tokens of a key, in order, use
+    /// [`acquire`](crate::QuotaTree::acquire) of a [`QuotaTree`](crate::QuotaTree) of one level and one dimension.
+    ///
     /// # Examples
     ///
     /// ```

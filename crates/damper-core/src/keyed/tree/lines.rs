@@ -166,7 +166,7 @@ impl Lines {
 
     /// Wakes the first call of the line of each bucket, after tokens were given back to it.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>) {
-        // ORDERING: SeqCst, as `add` says.
+        // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
