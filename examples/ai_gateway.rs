@@ -85,7 +85,7 @@ async fn work(url: String, user: &'static str, clock: Arc<ManualClock>, end: u64
     for call in (0..).take_while(|_| clock.now() < end) {
         let call = client.get(&url).header("x-user", user).header("x-tokens", 60 + call % 5 * 20).send().await?;
         if call.status() == StatusCode::TOO_MANY_REQUESTS {
-            clock.advance(Duration::from_millis(20));
+            clock.advance(Duration::from_millis(50));
         }
         got += call.text().await?.lines().filter_map(usage).last().unwrap_or(0);
     }
@@ -125,13 +125,11 @@ async fn main() -> Result<(), AnyError> {
     let tree = settings.builder(["user", "team", "organisation"], dimensions).clock(Arc::clone(&clock)).build()?;
     let (tree, model) = (Arc::new(tree), serve(Router::new().route("/", get(model))).await?);
     let url = format!("http://{}/", serve(gateway(&tree, &plans, model)).await?);
-
     let before = minute(&url, &clock, &plans).await?;
     fs::write(&file, SETTINGS.replace("90000/min", "45000/min"))?;
     println!("{}", reloader.reload()?[0]);
     let after = minute(&url, &clock, &plans).await?;
     assert!(after * 100 < before * 60, "half the quota is in force at once");
-
     // Of 400 tokens the model has sent a quarter when the client goes away. The estimate was 800.
     clock.advance(MINUTE);
     let call = reqwest::Client::new().get(&url).header("x-user", "ann").header("x-tokens", 400).header("x-events", 1);

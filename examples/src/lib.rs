@@ -10,6 +10,7 @@
 //! | `rate_limiter` | a limiter in a `static` |
 //! | `login_attempts`, `bytes_with_charge`, `two_limits`, `live_quota` | what else a limiter does |
 //! | `llm_tokens` | calls that wait in order for three limits, settled when their bills come, checking itself |
+//! | `ai_gateway` | a gateway before a language model: trees of quotas, streams that are settled, plans that change, checking itself |
 //! | `worker_pool` | a lease for each worker |
 //! | `admission` | classes of calls before a pool of workers |
 //! | `async_client` | tasks that wait their turn |
