@@ -63,8 +63,9 @@
 //!
 //! # Plans and trees
 //!
-//! Limits whose quota comes with the call, as a [`Plan`](crate::Plan), are decided by the server, each call in one round trip. The page
-//! [`trees`](super::trees) explains plans, levels and dimensions.
+//! Limits whose quota comes with the call, as a [`Plan`](crate::Plan), are decided by the server, each call in one round trip. A call
+//! costs the server about as much as one on a set of as many limits. The page [`trees`](super::trees) explains plans, levels and
+//! dimensions.
 //!
 //! ```no_run
 //! # async fn complete() -> u32 { 2_500 }

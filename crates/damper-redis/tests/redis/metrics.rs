@@ -1,7 +1,7 @@
 //! The limiters as sources of damper-metrics.
 
 use crate::fake::{Fake, Mode};
-use damper_core::Quota;
+use damper_core::{Plan, Quota};
 use damper_metrics::Exporter;
 use damper_redis::{RedisLimiter, WhenDown};
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -55,6 +55,22 @@ async fn exporter_shows_the_keys_and_each_quota() {
     let text = scrape(&Exporter::new().register("tenants", limits));
     assert_shows(&text, r#"damper_redis_keys{limit="tenants"} 2"#);
     assert_shows(&text, r#"damper_limit_burst_tokens{limit="tenants",part="1"} 5"#);
+}
+
+#[tokio::test]
+async fn exporter_shows_the_buckets_of_a_tree_and_the_keys_by_plan() {
+    let fake = Fake::start(10);
+    let builder = || RedisLimiter::connect(fake.url()).deadline(Duration::from_secs(1));
+    let tree = builder().build_tree(["user", "organisation"], ["tokens"]).await.unwrap();
+    let users = builder().build_by_plan().await.unwrap();
+    let plan = Plan::new(Quota::per_hour(10)).unwrap();
+    assert!(tree.check(&[("alice", [&plan]), ("acme", [&plan])], [3]).await.is_ok());
+    assert!(users.check_with("alice", &plan, 8).await.is_err());
+    let text = scrape(&Exporter::new().register("tree", tree).register("users", users));
+    assert_shows(&text, r#"damper_redis_keys{limit="tree"} 2"#);
+    assert_shows(&text, r#"damper_redis_decisions_total{limit="tree",by="server",verdict="allowed"} 1"#);
+    assert_shows(&text, r#"damper_redis_keys{limit="users"} 1"#);
+    assert_shows(&text, r#"damper_redis_decisions_total{limit="users",by="server",verdict="denied"} 1"#);
 }
 
 #[tokio::test]
