@@ -108,8 +108,8 @@ impl<L> RateLimitLayer<L> {
 
 impl<L> Report<L> {
     /// Writes headers, or corrects the cost.
-    fn on<R>(self: Box<Self>, mut response: Response<R>) -> Response<Body<R>> {
-        match *self {
+    fn on<R>(self, mut response: Response<R>) -> Response<Body<R>> {
+        match self {
             Self::Headers(standing, settings) => {
                 settings.write_headers(response.headers_mut(), standing);
                 response.map(Body::service)
