@@ -229,7 +229,7 @@ proptest! {
                     prop_assert!(!passes);
                     prop_assert_eq!(denied.level(), 1);
                     let wait = denied.retry_after().unwrap();
-                    clock.advance(wait - Duration::from_nanos(64));
+                    clock.advance(wait.saturating_sub(Duration::from_nanos(64)));
                     prop_assert!(!fits(team, n).1, "it would pass sooner");
                     clock.advance(Duration::from_nanos(64));
                     prop_assert!(fits(team, n).1, "it would not pass after the wait");
