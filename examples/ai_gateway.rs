@@ -87,7 +87,7 @@ async fn work(url: String, user: &'static str, clock: Arc<ManualClock>, end: u64
         if call.status() == StatusCode::TOO_MANY_REQUESTS {
             clock.advance(Duration::from_millis(50));
         }
-        got += call.text().await?.lines().filter_map(usage).last().unwrap_or(0);
+        got += call.text().await?.lines().filter_map(usage).next_back().unwrap_or(0);
     }
     Ok(got.into())
 }
