@@ -2,7 +2,9 @@
 
 use crate::input::QuotaInput;
 use arbitrary::Arbitrary;
-use damper_redis::internal::{Command, LeaseRequest, Level, Limit, NEVER, Reply, Sighting, Status, Take, Terms};
+use damper_redis::internal::{
+    Command, LeaseRequest, Level, Limit, NEVER, PlannedTake, PlannedTakes, Reply, Sighting, Status, Take, Terms,
+};
 use redis::Value;
 
 /// A reply and the command that it is to.
@@ -20,6 +22,7 @@ enum Operation {
     Take { limits: u8 },
     Lease { seq: Number, want: u32, unspent: u32 },
     Reset { limits: u8 },
+    ByPlan { limits: u8, count: u32 },
 }
 
 #[derive(Arbitrary, Debug)]
@@ -73,6 +76,11 @@ impl Operation {
                 Command::Lease(limit, LeaseRequest { seq: seq.time(), want, unspent, ..LeaseRequest::default() })
             }
             Self::Reset { limits } => Command::Reset(vec![limit; usize::from(limits % 4)]),
+            Self::ByPlan { limits, count } => {
+                let take = PlannedTake { limit, take: Take::default(), count, counted: 0 };
+                let takes = vec![take; usize::from(limits % 4)];
+                Command::ByPlan(PlannedTakes { takes, most_unsettled: count, time_to_live: 1, since: 0 })
+            }
         }
     }
 }
@@ -111,7 +119,12 @@ impl Element<'_> {
 
 /// How many integers a reply has that is done.
 fn length_of(command: &Command) -> usize {
-    2 + 6 * command.limits() + if matches!(command, Command::Lease(..)) { 5 } else { 0 }
+    2 + fields_of(command) * command.limits() + if matches!(command, Command::Lease(..)) { 5 } else { 0 }
+}
+
+/// How many integers a reply has for each limit.
+fn fields_of(command: &Command) -> usize {
+    if matches!(command, Command::ByPlan(_)) { 7 } else { 6 }
 }
 
 /// Parses a reply, and computes the waits of its levels.
@@ -138,7 +151,7 @@ fn slow(value: &Value, command: &Command, terms: &Terms) -> Option<Reply> {
     let lease = if let Command::Lease(_, ask) = command { Some(ask) } else { None };
     let status = match numbers.first()? {
         0 => Status::Done,
-        1 if matches!(command, Command::Take(_)) => Status::Denied,
+        1 if matches!(command, Command::Take(_) | Command::ByPlan(_)) => Status::Denied,
         2 => Status::Late,
         3 if lease.is_some() => Status::Stale,
         _ => return None,
@@ -148,11 +161,13 @@ fn slow(value: &Value, command: &Command, terms: &Terms) -> Option<Reply> {
     if numbers.len() != length {
         return None;
     }
-    let mut reply = Reply { status, now: numbers[1], levels: Vec::new(), grant: None };
+    let mut reply = Reply { status, now: numbers[1], levels: Vec::new(), grant: None, counted: Vec::new() };
     if has_levels {
-        for fields in numbers[2..].chunks_exact(6).take(command.limits()) {
-            let [version, at, owed, frac, held, full_at] = *fields else { return None };
+        for fields in numbers[2..].chunks_exact(fields_of(command)).take(command.limits()) {
+            let [version, at, owed, frac, held, full_at, counted @ ..] = fields else { return None };
+            let [version, at, owed, frac, held, full_at] = [version, at, owed, frac, held, full_at].map(|field| *field);
             reply.levels.push(Level { version, at, owed, frac, held, full_at });
+            reply.counted.extend(counted.iter().filter_map(|&parts| u32::try_from(parts).ok()));
         }
         if let Some(ask) = lease {
             let [seq, granted, kept, length, leased] = numbers[8..] else { return None };
@@ -162,7 +177,14 @@ fn slow(value: &Value, command: &Command, terms: &Terms) -> Option<Reply> {
             reply.grant = Some(fits.then_some(grant)?);
         }
     }
-    reply.levels.iter().all(|level| level.frac < terms.rate.micros()).then_some(reply)
+    let counts_fit = match command {
+        Command::ByPlan(planned) if has_levels => {
+            reply.counted.len() == planned.takes.len()
+                && reply.counted.iter().zip(&planned.takes).all(|(counted, take)| *counted <= take.count)
+        }
+        _ => true,
+    };
+    (counts_fit && reply.levels.iter().all(|level| level.frac < terms.rate.micros())).then_some(reply)
 }
 
 /// Checks that a wait is neither too short nor a microsecond too long.

@@ -33,6 +33,7 @@ fn leased_subject() -> Call {
             now: now(),
             levels: vec![Level { version: 1, at: now(), owed: 0, frac: 0, held: 0, full_at: now() }],
             grant: None,
+            counted: Vec::new(),
         };
         let Command::Lease(_, ask) = outgoing.command() else {
             let _ = subject.replied(*outgoing, &reply);
