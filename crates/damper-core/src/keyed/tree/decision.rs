@@ -24,7 +24,7 @@ pub(super) struct Call<'c, 'p, K: ?Sized, const LEVELS: usize, const DIMENSIONS:
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Call<'_, '_, K, LEVELS, DIMENSIONS> {
     /// Returns whether the call takes anything from a word.
     #[inline]
-    fn takes(&self, level: usize, dimension: usize) -> bool {
+    pub(super) fn takes(&self, level: usize, dimension: usize) -> bool {
         self.costs[dimension] > 0 && !self.path[level].1[dimension].is_unlimited()
     }
 }
@@ -42,7 +42,7 @@ enum Judged<'a> {
 pub(super) type Refused = (Denied, (usize, usize));
 
 /// Returns the refusal with the longer wait, and the first of equals.
-fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
+pub(super) fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
         (one, other) => one.or(other),
