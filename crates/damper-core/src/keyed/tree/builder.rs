@@ -82,6 +82,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// plan does, and if `kept` is the sum of their bursts and the cost of one call for each thread, or more. With more
     /// guarantees than that it is first come, first served among them.
     ///
+    /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the rate.
+    ///
     /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING).
     ///
     /// # Examples
