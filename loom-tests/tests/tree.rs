@@ -234,7 +234,7 @@ fn settlement_wakes_a_waiting_call() {
         let (tree, settled, path) = taken_bucket();
         let waiting = {
             let tree = std::sync::Arc::clone(&tree);
-            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending()))))
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending::<()>()))))
         };
         settled.settle([0]);
         assert!(waiting.join().unwrap());
@@ -254,7 +254,7 @@ fn cancelled_call_wakes_the_next_of_its_line() {
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let waiting = {
             let tree = std::sync::Arc::clone(&tree);
-            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [1]).sleeping_by(|_| pending()))))
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [1]).sleeping_by(|_| pending::<()>()))))
         };
         settled.settle([0]);
         drop(first);
