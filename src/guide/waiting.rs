@@ -94,7 +94,8 @@
 //!
 //! A single queue would let one user without tokens hold up the whole organisation. So each bucket that refuses has a line of its
 //! own, and a call waits in the lines of all that have refused it. It asks only while no older call waits for one of its
-//! buckets. So once the requests and the tokens of an organisation have both refused it, no later call takes of either before it. The calls of one user are served in the order in which they came. In a simulated minute a user with thirty
+//! buckets. So once the requests and the tokens of an organisation have both refused it, no later call takes of either before
+//! it. The calls of one user are served in the order in which they came. In a simulated minute a user with thirty
 //! workers wanted all tokens, and nine others 40 a second each, under plans of 100 a second. The organisation had 1,000 a second:
 //!
 //! | calls wait | longest wait of the nine | they got, of what they wanted |
@@ -116,9 +117,9 @@
 //! calls take all of the rate.
 //!
 //! **Places.** A [`queue`](crate::keyed::QuotaTreeBuilder::queue) has 1,024 of them, unless set. The calls that wait at one bucket take a
-//! fifth at most, and less when others take the rest. Of a hundred users the ten first start as many calls as they can: they get 916
-//! places, the first of them 205 and the last 28, and each other user still finds one. A call whose time is over gives up its place and holds up no other
-//! call, even if nothing polls it.
+//! fifth at most, and less when others take the rest. If ten of a hundred users start as many calls as they can, they get 916
+//! places, the first of them 205 and the last 28, and each other user still finds one. A call whose time is over gives up its
+//! place and holds up no other call, even if nothing polls it.
 //!
 //! # Waiting for each host's tokens
 //!

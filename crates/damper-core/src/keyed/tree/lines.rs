@@ -212,7 +212,7 @@ impl Lines {
         Look::HeldUp(expiry)
     }
 
-    /// Notes that a bucket has refused a call, and returns whether the call stood in its line when it asked.
+    /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
     ///
     /// If not, it has to look and ask again: the tokens may have come before it joined the line.
     pub(super) fn refused(&self, ticket: Ticket, bucket: Bucket, due: u64, now: u64) -> bool {

@@ -206,9 +206,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         denied.retry_after().map_or_else(|| self.clock.now(), |wait| Expiry::after(wait, &self.clock).tick())
     }
 
-    /// Returns the times after which a level may guarantee the call again, for each guarantee that it is beyond now.
+    /// Returns the waits until guarantees that the call is beyond now are refilled.
     ///
-    /// Then it waits no longer behind calls that borrow.
+    /// Then it no longer waits behind calls that borrow.
     fn guaranteed_in(
         &self,
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
@@ -271,8 +271,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         Some(self.denied(longest, call.path, false).behind_waiters())
     }
 
-    /// Returns the refusal of a bucket whose tokens belong to the calls that wait, the first of them for `ticks` more.
+    /// Returns the refusal of a bucket whose tokens belong to the calls that wait.
     ///
+    /// The tokens of the first of them are due in `ticks`.
     /// Its wait is the longest of that, of the time until the bucket is full, and of the time of one token.
     fn denied_until(
         &self,

@@ -1,4 +1,4 @@
-//! What greedy, slow and lost callers of a tree can do to the others that wait: no more than the order allows.
+//! Greedy, slow and lost callers of a tree delay the others no more than the order allows.
 
 use damper::keyed::{TreeAcquire, TreeAcquireFuture};
 use damper::time::Seed;
@@ -44,7 +44,8 @@ fn is_served<const LEVELS: usize, const DIMENSIONS: usize>(call: &mut Wait<'_, '
     }
 }
 
-/// A level of guarantees of 33 a second each, of which three are all of an organisation's rate.
+/// Three guarantees of 33 a second are all of an organisation's rate.
+// CLAIM: QuotaTree
 #[test]
 fn call_within_its_guarantee_waits_behind_no_borrower() {
     let clock = ManualClock::new();
@@ -126,6 +127,7 @@ fn call_behind_a_borrower_sleeps_until_its_guarantee_is_refilled() {
 }
 
 /// Calls of one dimension each take turns at draining the bucket that has just refused the large call.
+// CLAIM: QuotaTree
 #[test]
 fn call_in_two_dimensions_is_not_overtaken_by_calls_in_one() {
     let clock = ManualClock::new();
@@ -167,7 +169,7 @@ fn call_of_a_user_is_not_overtaken_at_its_organisation() {
     }
 }
 
-/// A user whom the organisation has refused spends all own tokens elsewhere, and so refuses the call that waits.
+/// A call that its organisation has refused waits while its user spends all own tokens elsewhere.
 #[test]
 fn user_without_tokens_leaves_the_line_of_the_organisation() {
     let clock = ManualClock::new();

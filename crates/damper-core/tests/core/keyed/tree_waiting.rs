@@ -66,7 +66,9 @@ struct Waiting {
     expiry: Option<u64>,
     /// The buckets that refused it at some time, also if it did not ask then.
     refusing: HashSet<Bucket>,
-    /// Buckets in whose lines it stands for sure: they refused it when it asked, and no earlier level held it up since.
+    /// Buckets in whose lines it stands for sure.
+    ///
+    /// They refused it when it asked, and no earlier level held it up since.
     standing: HashSet<Bucket>,
     future: Pin<Box<TreeAcquireFuture<Acquire, Timer>>>,
     woken: Arc<Flag>,
@@ -271,7 +273,7 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// No later call takes from a bucket in whose line a call stands, each wait has a reason, and all are served.
+    /// No later call takes from a bucket in whose line a call stands. Each wait has a reason, and all are served.
     // CLAIM: QuotaTree
     #[test]
     fn waiters_are_served_in_order_and_held_up_only_at_shared_buckets(acts in proptest::collection::vec(act(), 1..60)) {
