@@ -137,7 +137,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// only while fewer than a quarter as many calls wait at its bucket as there are free places. (Each bucket may have one
     /// at least.) Otherwise a user who starts many calls would take all places.
     ///
-    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 80 bytes, and 32 bytes for each
+    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for each
     /// level and dimension.
     pub fn queue(self, places: u16) -> Self {
         Self { places, ..self }

@@ -105,6 +105,10 @@ struct Place {
     has_refused: bool,
 }
 
+// `QuotaTreeBuilder::queue` names these sizes.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Waiter>() == 64 && size_of::<Place>() == 32);
+
 impl Bucket {
     pub(super) fn new(level: usize, bucket: Fingerprint) -> Self {
         Self { level, fingerprint: bucket.get() }

@@ -273,7 +273,9 @@ fn act() -> impl Strategy<Value = Act> {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// No later call takes from a bucket in whose line a call stands. Each wait has a reason, and all are served.
+    /// No later call takes from a bucket in whose line a call stands, and each wait has a reason.
+    ///
+    /// In the end all are served.
     // CLAIM: QuotaTree
     #[test]
     fn waiters_are_served_in_order_and_held_up_only_at_shared_buckets(acts in proptest::collection::vec(act(), 1..60)) {
