@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::{Router, http::HeaderMap, http::StatusCode, response::Response, routing::get};
 use damper::config::{Plans, Reloader, Sources};
-use damper::http::{Lines, RateLimitLayer};
+use damper::http::{BodyLines, RateLimitLayer};
 use damper::{Clock, ManualClock, QuotaTree};
 use futures_util::stream::{self, StreamExt};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
@@ -64,7 +64,7 @@ fn gateway(tree: &Arc<Tree>, plans: &Arc<Plans<2>>, model: SocketAddr) -> Router
     // An estimate twice too high, then nothing, then what each event says.
     let limit = limit.costs(|head| [1, 2 * number_in(head.headers, "x-tokens").unwrap_or(1_000)]);
     let limit = limit.charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
-        let mut lines = Lines::up_to(1_024);
+        let mut lines = BodyLines::up_to(1_024);
         let usage = |line: &[u8]| str::from_utf8(line).ok().and_then(usage);
         move |piece, used| lines.push(piece, |line| used[1] = usage(line).unwrap_or(used[1]))
     });

@@ -180,6 +180,19 @@ async fn reservations_give_back_what_is_counted_and_no_more() {
     until("a debt", async || tree.usage(&path).await.expect("it answers")[1][1].debt() > 90).await;
 }
 
+/// An estimate of 0 is settled to what was used, beside others and alone.
+#[tokio::test]
+async fn estimates_of_zero_are_settled_to_what_was_used() {
+    let server = RedisServer::start();
+    let tree = tree(builder(&server)).await;
+    let (requests, tokens) = (plan(Quota::per_hour(60)), plan(Quota::per_hour(1_000)));
+    let path = [("alice", [&requests, &tokens]), ("acme", [&NONE, &tokens])];
+    tree.reserve(&path, [1, 0]).await.expect("it is full").settle([1, 300]);
+    until("300 of both", async || used(&tree, &path).await == [300; 2]).await;
+    tree.reserve(&path, [0, 0]).await.expect("it asks for nothing").settle([0, 200]);
+    until("500 of both", async || used(&tree, &path).await == [500; 2]).await;
+}
+
 // CLAIM: redis::RedisTree
 #[tokio::test]
 async fn reservation_beyond_the_bound_or_after_its_time_gives_nothing_back() {

@@ -107,14 +107,14 @@
 //! | the true costs are | use |
 //! |---|---|
 //! | in the head of the response | [`charge_by_response`](crate::http::RateLimitLayer::charge_by_response) |
-//! | in its body: JSON, or a stream of events | [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body), with [`Lines`](crate::http::Lines) |
+//! | in its body: JSON, or a stream of events | [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body), with [`BodyLines`](crate::http::BodyLines) |
 //!
 //! A client that disconnects in the middle of a stream pays for what was counted until then. A request whose service fails, and one that
 //! is given up before its response, pays its estimate.
 //!
 //! ```
 //! # #[cfg(feature = "http")] {
-//! use damper::http::{Lines, RateLimitLayer};
+//! use damper::http::{BodyLines, RateLimitLayer};
 //! use damper::{Plan, Quota, QuotaTree};
 //! use std::sync::Arc;
 //!
@@ -130,7 +130,7 @@
 //!     Some([(format!("acme/{user}").into(), plans[0]), ("acme".into(), plans[1])])
 //! });
 //! let layer = layer.costs(|_| [1, 4_000]).charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
-//!     let mut lines = Lines::up_to(4_096);
+//!     let mut lines = BodyLines::up_to(4_096);
 //!     move |piece, used| {
 //!         lines.push(piece, |line| {
 //!             let rest = line.strip_prefix(TOKENS.as_bytes()).and_then(|rest| rest.strip_suffix(b"}"));

@@ -407,7 +407,7 @@ fn types_of_http_have_the_traits_users_expect() {
         RateLimitCapacityError: value error,
         RateLimitLayer<TreeLimit<str, 3, 2>>: shared cloned,
         TreeLimit<str, 3, 2>: shared cloned,
-        Lines: shared cloned,
+        BodyLines: shared cloned,
         // stacks
         ClientStack: shared cloned,
         ServerStack: shared cloned,

@@ -165,6 +165,7 @@
 extern crate alloc;
 extern crate std;
 
+mod body_lines;
 mod circuit_breaker;
 mod client_gate;
 mod completion;
@@ -175,7 +176,6 @@ mod hedge;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
-mod lines;
 mod pacing;
 mod peer;
 mod rate_limit;
@@ -187,6 +187,7 @@ mod throttle;
 mod timed_body;
 pub mod wire;
 
+pub use body_lines::BodyLines;
 pub use circuit_breaker::{
     CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
 };
@@ -206,7 +207,6 @@ pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
     RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
 };
-pub use lines::Lines;
 pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};

@@ -5,6 +5,8 @@
 //! | governor and `tower_governor` | [`governor`] |
 //! | rate-net, throttle-net and better-bucket | [`rate_net`] |
 //! | tower-resilience | [`tower_resilience`] |
+//! | seatbelt | [`seatbelt`] |
+//! | trypema | [`trypema`] |
 //! | failsafe and recloser | [`failsafe`] |
 //! | Go's `golang.org/x/time/rate` | [`go`] |
 //! | Java's resilience4j | [`resilience4j`] |
@@ -18,4 +20,6 @@ pub mod governor;
 pub mod polly;
 pub mod rate_net;
 pub mod resilience4j;
+pub mod seatbelt;
 pub mod tower_resilience;
+pub mod trypema;

@@ -80,7 +80,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Gives back up to `n` tokens that this key took under `plan` and did not need, and returns how many.
     ///
-    /// It does what [`refund`](KeyedLimiter::refund) does.
+    /// It does what [`refund`](KeyedLimiter::refund) does. It gives back nothing to a key whose debt was
+    /// [converted](Self::replan) since.
     pub fn refund_with(&self, key: &K, plan: &Plan, n: u32) -> u32 {
         let given = self.table.visit(self.fingerprint(key), &self.clock, |_, level, at| {
             let (given, after) = ByPlan::refund(plan, level, at, n);
@@ -104,7 +105,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
     ///
     /// It happens once: the bucket remembers by the [tag](Plan::tagged) of a plan that all of its debt was taken under it.
     /// A second call, or one for a bucket that was used under both plans, changes nothing and returns `false`. So does one
-    /// for a key that owes nothing or has no slot. A debt deeper than the new plan allows is cut to that.
+    /// for a key that owes nothing or has no slot. A debt deeper than the new plan allows is cut to that, and
+    /// a conversion back does not restore it: do not convert for single calls.
     pub fn replan(&self, key: &K, old: &Plan, new: &Plan) -> bool {
         self.table.replan(self.fingerprint(key), old, new, &self.clock)
     }

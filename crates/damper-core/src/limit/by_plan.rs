@@ -24,7 +24,7 @@
 mod tests;
 
 use super::per_key::{Debt, PerKey};
-use super::token_bucket::TokenLine;
+use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, Usage};
 use crate::quota::{Alignment, LONGEST_DEBT, Line, LineStart, Plan, PlanClock, TIME_BITS};
 use crate::sync::{Field, signed};
@@ -74,7 +74,10 @@ impl Bucket {
     }
 
     fn denied(&self, n: u32, keep: u32) -> Denied {
-        Denied::of(&self.line, self.word, self.here, n.saturating_add(keep))
+        match n.checked_add(keep) {
+            Some(n) => Denied::of(&self.line, self.word, self.here, n),
+            None => Denied::new(&self.line, self.word, self.here, TakeError::ExceedsBurst),
+        }
     }
 
     /// Returns the level of this bucket with another word.
@@ -149,7 +152,8 @@ impl ByPlan {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     pub(crate) fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        if plan.is_unlimited() {
+        // A debt under another plan alone was converted to it, and the tokens last another time now.
+        if plan.is_unlimited() || !matches!(TAG.get(level), SEVERAL) && TAG.get(level) != u64::from(plan.tag().get()) {
             return (0, level);
         }
         let bucket = Bucket::read(plan, level, at);

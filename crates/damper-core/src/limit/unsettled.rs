@@ -21,6 +21,7 @@
 //!
 //! A thread that was stopped may find a word of a later generation, and counts in that one. Generations circle, so a word
 //! with old counts may look like one of those, for one sixteenth of the circle. It gives back less then, never more.
+//! A reservation that is held for 2^20 times-to-live may free the count of another one when it is dropped.
 
 use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};

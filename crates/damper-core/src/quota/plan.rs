@@ -64,6 +64,9 @@ const FIRST_CLASS_BITS: u32 = 24;
 /// [`max_debt`](Quota::max_debt) takes at most 52 days. The debt of ten bursts that a quota has by default is cut
 /// to that. A plan is never late. It is early by at most four beats, 256 ns, after a time in which nothing was taken.
 ///
+/// A key that made no call for 104 days or more may be refused for as long as the deepest debt of any plan of its table
+/// takes, because instants circle after 208 days.
+///
 /// # Examples
 ///
 /// ```

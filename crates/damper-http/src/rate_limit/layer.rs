@@ -281,7 +281,7 @@ impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     /// | ends, also with an error | at its end, by what was counted |
     /// | is dropped before, because the client disconnected | then, by what was counted until then |
     ///
-    /// The pieces are as the service sends them: an event or a number may be cut between two. [`Lines`](crate::Lines) puts lines
+    /// The pieces are as the service sends them: an event or a number may be cut between two. [`BodyLines`](crate::BodyLines) puts lines
     /// together in bounded memory. Nothing of the body is kept or delayed otherwise. Put the layer outside of what compresses.
     ///
     /// The rules of `charge_by_response` for excess, refunds and dropped requests hold here too.

@@ -36,7 +36,7 @@ where
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::http::{Lines, RateLimitLayer};
+    /// use damper::http::{BodyLines, RateLimitLayer};
     /// use damper::{Plan, Quota, QuotaTree};
     /// use std::sync::Arc;
     ///
@@ -55,7 +55,7 @@ where
     /// })
     /// .costs(|_| [1, 4_000])
     /// .charge_by_body(|_, _| {
-    ///     let mut lines = Lines::up_to(4_096);
+    ///     let mut lines = BodyLines::up_to(4_096);
     ///     move |piece, used| {
     ///         lines.push(piece, |line| {
     ///             let tokens = line.strip_prefix(b"data: tokens=").and_then(|tokens| str::from_utf8(tokens).ok());

@@ -225,13 +225,18 @@ async fn request_without_a_deadline_does_not_wait_for_ever() {
     let _held = gate.try_acquire_owned(AdmissionRequest::new()).unwrap();
     let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(Duration::from_millis(20));
     let service = layer.layer(hyper::service::service_fn(done));
-    let mut waiting = Box::pin(hyper::service::Service::call(&service, get("/")));
-    assert!(poll_once(waiting.as_mut()).is_pending());
-    assert_eq!(gate.queued(), 1);
-    let response = tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
-    assert_eq!((response.status(), gate.queued()), (StatusCode::SERVICE_UNAVAILABLE, 0));
-    let text = response.into_body().collect().await.unwrap().to_bytes();
-    assert_eq!(text, "not admitted, limit 1 reached, no slot in time\n");
+    // A deadline layer that only passes deadlines on gives such a request the deadline that never comes.
+    let mut propagated = get("/");
+    propagated.extensions_mut().insert(Deadline::NEVER);
+    for request in [get("/"), propagated] {
+        let mut waiting = Box::pin(hyper::service::Service::call(&service, request));
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        assert_eq!(gate.queued(), 1);
+        let response = tokio::time::timeout(Duration::from_secs(30), waiting).await.unwrap().unwrap();
+        assert_eq!((response.status(), gate.queued()), (StatusCode::SERVICE_UNAVAILABLE, 0));
+        let text = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(text, "not admitted, limit 1 reached, no slot in time\n");
+    }
 }
 
 /// A longest wait below the service time still queues the call.

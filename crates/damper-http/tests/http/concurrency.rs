@@ -1019,6 +1019,25 @@ async fn exempt_requests_take_no_permit() {
     }
 }
 
+/// The setters may come in any order.
+#[tokio::test]
+async fn exemption_outlives_later_settings() {
+    let layer = ConcurrencyLayer::new(Arc::new(Bulkhead::new(0))).exempt(|head| head.uri.path() == "/healthz");
+    let layer = layer.shadow(Arc::new(Bulkhead::new(0)));
+    let service = layer.layer(service_fn(|_| ready(Ok::<_, Infallible>(Response::new(Full::from("done"))))));
+    assert_eq!(service.oneshot(get("/healthz")).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(layer.shadow_report().by_both, 0);
+}
+
+#[tokio::test]
+async fn queue_of_a_built_limit_has_at_most_128_places() {
+    let hanging = service_fn(|_: Request<Empty<Bytes>>| pending::<Answer>());
+    let service = ConcurrencyLayer::bulkhead(200).waiting(LONG).layer(hanging);
+    let mut calls: Vec<_> = (0..328).map(|_| Box::pin(service.clone().oneshot(get("/")))).collect();
+    assert!(calls.iter_mut().all(|call| poll_once(call.as_mut()).is_pending()), "200 slots, 128 places");
+    assert!(poll_once(service.oneshot(get("/"))).is_ready(), "the next request is refused at once");
+}
+
 #[tokio::test]
 async fn each_key_has_its_own_slots() {
     let handler = Handler::new();

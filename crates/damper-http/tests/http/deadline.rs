@@ -211,6 +211,35 @@ async fn frame_that_is_late_is_discarded() {
 }
 
 #[tokio::test]
+async fn body_that_was_read_in_time_may_end_late() {
+    let service = service_fn(|_: Request<Empty<Bytes>>| {
+        let frames = stream::iter([Ok::<_, Infallible>(Frame::data(Bytes::from("all of it")))]);
+        ready(Ok::<_, Infallible>(Response::new(StreamBody::new(frames))))
+    });
+    let mut body = server(SHORT).layer(service).oneshot(request(None)).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "all of it");
+    std::thread::sleep(SHORT);
+    assert!(body.frame().await.is_none());
+}
+
+/// The trailers of gRPC-Web are part of the body, which the layer does not write.
+///
+/// Media types are compared without case.
+#[tokio::test]
+async fn stalled_body_of_grpc_web_breaks_off_in_any_case_of_its_type() {
+    let stalled = service_fn(|_: Request<Empty<Bytes>>| {
+        let frames = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+        ready(Ok::<_, Infallible>(Response::new(StreamBody::new(frames))))
+    });
+    for content_type in ["application/grpc-web+proto", "Application/gRPC-Web+proto"] {
+        let request = Request::post("/").header("content-type", content_type).body(Empty::new()).unwrap();
+        let mut body = DeadlineLayer::new(SHORT).layer(stalled).oneshot(request).await.unwrap().into_body();
+        let error = body.frame().await.unwrap().expect_err("no trailers");
+        assert!(DeadlineExceeded::find_in(&*error).is_some());
+    }
+}
+
+#[tokio::test]
 async fn response_that_is_ready_needs_no_timer() {
     let sleeps = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&sleeps);

@@ -7,7 +7,7 @@ use damper::http::{
 };
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry};
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderName, Method, Request, Response, StatusCode};
 use std::future::{pending, poll_fn};
 use std::io;
 use std::pin::Pin;
@@ -317,6 +317,57 @@ async fn failures_reach_the_caller_unchanged() {
         assert_eq!((response.status().as_u16(), server.calls()), (status, calls), "{status} {retry_after:?}");
         assert_eq!(response.headers()["number"], calls.to_string());
     }
+}
+
+/// A body is dropped while another attempt is in flight, to free its connection.
+#[tokio::test(start_paused = true)]
+async fn response_without_its_body_states_no_length() {
+    let server = Server::new(|number| match number {
+        1 => {
+            let failed = Response::builder().status(503).header("number", number).header("content-length", 4);
+            (Some(15 * MILLISECOND), Ok(failed.header("transfer-encoding", "chunked").body(()).unwrap()))
+        }
+        _ => (Some(10 * MILLISECOND), Err(io::ErrorKind::ConnectionReset.into())),
+    });
+    let response = HedgeLayer::new(fixed(2)).layer(server.clone()).oneshot(get()).await.unwrap();
+    assert_eq!((response.status().as_u16(), server.calls()), (503, 2), "an error does not replace a response");
+    let names: Vec<_> = response.headers().keys().map(HeaderName::as_str).collect();
+    assert_eq!(names, ["number"]);
+}
+
+/// The setters may come in any order.
+#[tokio::test(start_paused = true)]
+async fn hedge_inside_of_retries_repeats_no_failure_whatever_is_set_later() {
+    let server = Server::new(|_| (Some(MILLISECOND), Ok(response(503))));
+    let layer = HedgeLayer::new(fixed(2)).inside_of_retries();
+    let budgets = HostBudgets::new(RetryBudgetConfig::builder().build().unwrap(), 8).unwrap();
+    assert_eq!(timed(layer.clone().budgets(budgets).layer(server.clone()), get()).await.0, 503);
+    assert_eq!(server.calls(), 1);
+    let layer = layer.when(|response: Result<&ResponseHead<'_>, &io::Error>| {
+        response.is_ok_and(|head| head.status == StatusCode::SERVICE_UNAVAILABLE).then_some(Failure::TRANSIENT)
+    });
+    assert_eq!(timed(layer.layer(server.clone()), get()).await.0, 503);
+    assert_eq!(server.calls(), 2);
+}
+
+/// A body whose copies are counted.
+struct Counted(Alive);
+
+impl ReplayableBody for Counted {
+    fn try_clone(&self) -> Option<Self> {
+        Some(Self(Alive::new(&self.0.0)))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn body_is_kept_no_longer_than_until_the_response() {
+    let bodies = Arc::default();
+    let server = Server::after([Some(MILLISECOND)]).ready();
+    let request = get().map(|_| Counted(Alive::new(&bodies)));
+    let mut call = Box::pin(HedgeLayer::new(fixed(2)).layer(server).call(request));
+    assert_eq!(bodies.load(Ordering::Relaxed), 1, "the server has read the other copy");
+    call.as_mut().await.unwrap();
+    assert_eq!(bodies.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]

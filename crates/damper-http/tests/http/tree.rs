@@ -2,7 +2,7 @@
 
 use super::support::{Client, LOCALHOST, serve};
 use bytes::Bytes;
-use damper::http::{Headers, Lines, RateLimitLayer, Refused, TreeLimit};
+use damper::http::{BodyLines, Headers, RateLimitLayer, Refused, TreeLimit};
 use damper::{ManualClock, Plan, Quota, QuotaTree, RateLimiter};
 use futures_util::stream::{self, StreamExt};
 use http::{Request, Response, StatusCode};
@@ -231,7 +231,7 @@ impl Service<Request<Incoming>> for Streaming {
 /// Charges the number in the last event that has one.
 fn by_events(layer: Layer) -> Layer {
     layer.costs(|_| [1, 500]).charge_by_response(|_, _| [1, 20]).charge_by_body(|_, _| {
-        let mut lines = Lines::up_to(64);
+        let mut lines = BodyLines::up_to(64);
         move |piece, used| {
             lines.push(piece, |line| {
                 if let Some(tokens) = line.strip_prefix(b"data: ") {
@@ -400,7 +400,7 @@ proptest! {
         let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(body.len())).collect();
         cuts.extend([0, body.len()]);
         cuts.sort_unstable();
-        let (mut lines, mut seen) = (Lines::up_to(5), Vec::new());
+        let (mut lines, mut seen) = (BodyLines::up_to(5), Vec::new());
         for piece in cuts.windows(2) {
             lines.push(&body[piece[0]..piece[1]], |line| seen.push(line.to_vec()));
         }

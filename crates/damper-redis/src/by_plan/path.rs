@@ -6,14 +6,14 @@ use damper_core::Quota;
 use std::sync::Arc;
 
 /// The buckets of a call that have a limit, with their keys on the server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Path {
     pub(super) keys: PathKeys,
     pub(super) steps: Vec<Step>,
 }
 
 /// One bucket of a path.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) terms: Terms,
     pub(super) quota: Quota,

@@ -123,13 +123,17 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> RedisTree<LEVELS, DIMENSIONS>
     ) -> impl Future<Output = Result<RedisTreeReservation<DIMENSIONS>, TreeDenied>> + Send + use<K, LEVELS, DIMENSIONS>
     {
         let planned = Arc::clone(&self.planned);
-        let begun = planned.begin(planned.path(path, costs));
+        let path = planned.path(path, costs);
+        // An estimate of 0 may be settled to more.
+        let mut idle = path.clone();
+        idle.retain(|step| step.cost == 0);
+        let begun = planned.begin(path);
         async move {
             let admitted = match begun {
                 Begun::Done(done) => done,
                 Begun::Open(path) => planned.decide(path, Purpose::Reserve).await,
             };
-            admitted.map(|admitted| RedisTreeReservation::new(planned, costs, admitted))
+            admitted.map(|admitted| RedisTreeReservation::new(planned, costs, admitted, idle))
         }
     }
 

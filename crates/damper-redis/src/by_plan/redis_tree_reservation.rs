@@ -1,5 +1,6 @@
 //! The costs of a call, taken from all buckets of a path and settled later.
 
+use super::path::Path;
 use super::planned::{Admitted, Planned};
 use core::fmt;
 use damper_core::keyed::TreeAllowed;
@@ -18,13 +19,13 @@ pub struct RedisTreeReservation<const DIMENSIONS: usize> {
     planned: Arc<Planned>,
     costs: [u32; DIMENSIONS],
     allowed: TreeAllowed,
-    /// The call, until it is settled.
-    open: Option<Admitted>,
+    /// The call and the buckets that it took nothing from, until it is settled.
+    open: Option<(Admitted, Path)>,
 }
 
 impl<const DIMENSIONS: usize> RedisTreeReservation<DIMENSIONS> {
-    pub(super) fn new(planned: Arc<Planned>, costs: [u32; DIMENSIONS], admitted: Admitted) -> Self {
-        Self { planned, costs, allowed: admitted.allowed, open: Some(admitted) }
+    pub(super) fn new(planned: Arc<Planned>, costs: [u32; DIMENSIONS], admitted: Admitted, idle: Path) -> Self {
+        Self { planned, costs, allowed: admitted.allowed, open: Some((admitted, idle)) }
     }
 
     /// Returns the costs that were taken.
@@ -50,8 +51,13 @@ impl<const DIMENSIONS: usize> RedisTreeReservation<DIMENSIONS> {
     /// If the command is lost, nothing is given back, and what was used beyond is booked with the next command of this process for the
     /// bucket. It may then count twice. The same holds for a call that the [policy](crate::WhenDown) allowed.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
-        if let Some(admitted) = self.open.take() {
-            self.planned.settle(admitted, |dimension| used[dimension]);
+        if let Some((admitted, idle)) = self.open.take() {
+            let is_by_server = !admitted.counted.is_empty() || admitted.path.steps.is_empty();
+            let counted = vec![0; if is_by_server { idle.steps.len() } else { 0 }];
+            let idle = Admitted { path: idle, counted, allowed: admitted.allowed, since: admitted.since };
+            for part in [admitted, idle] {
+                self.planned.settle(part, |dimension| used[dimension]);
+            }
         }
     }
 }
@@ -59,7 +65,7 @@ impl<const DIMENSIONS: usize> RedisTreeReservation<DIMENSIONS> {
 impl<const DIMENSIONS: usize> Drop for RedisTreeReservation<DIMENSIONS> {
     fn drop(&mut self) {
         // The server stops counting the costs as unsettled.
-        if let Some(admitted) = self.open.take() {
+        if let Some((admitted, _)) = self.open.take() {
             self.planned.settle(admitted, |dimension| self.costs[dimension]);
         }
     }

@@ -70,7 +70,7 @@ impl TreeAllowed {
         self.dimension
     }
 
-    /// Returns the permission of that limit, or `None` if all plans were unlimited.
+    /// Returns the permission of that limit, or `None` if the call took from none.
     #[must_use]
     pub const fn allowed(&self) -> Option<Allowed> {
         self.allowed

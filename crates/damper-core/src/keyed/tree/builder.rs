@@ -60,7 +60,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets for how many busy keys each level is sized, 8192 unless set.
     ///
-    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 bytes for what is unsettled.
+    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 to 32 bytes for what is unsettled.
     pub fn capacities(self, keys: [usize; LEVELS]) -> Self {
         Self { capacities: keys, ..self }
     }
@@ -77,6 +77,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// token). So a key that keeps to its guarantee is served, however much the others ask, and what it does not use is theirs.
     /// Nothing ever goes beyond the plans of the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed)
     /// says which it was.
+    ///
+    /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key that finds
+    /// no slot in a full table spends in words that it shares with others, and may lack its guarantee:
+    /// [`capacities`](Self::capacities) must have room for all keys.
     ///
     /// This holds if the guarantees of all keys that share a bucket of the next level bring together at most what its
     /// plan does, and if `kept` is the sum of their bursts and the cost of one call for each thread, or more. With more
@@ -117,8 +121,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many bursts of a bucket may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a bucket admits what its plan says and what is given back in it, which is at most what
-    /// was unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
+    /// In any stretch of time a bucket admits what its plan says and what calls before it give back in it, which is at most
+    /// what was unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
     /// The guide's page on trees compares the choices.
     pub fn unsettled(self, bursts: f64) -> Self {
         Self { unsettled: bursts, ..self }

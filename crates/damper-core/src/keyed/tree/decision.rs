@@ -24,7 +24,7 @@ pub(super) struct Call<'c, 'p, K: ?Sized, const LEVELS: usize, const DIMENSIONS:
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Call<'_, '_, K, LEVELS, DIMENSIONS> {
     /// Returns whether the call takes anything from a word.
     #[inline]
-    pub(super) fn takes(&self, level: usize, dimension: usize) -> bool {
+    fn takes(&self, level: usize, dimension: usize) -> bool {
         self.costs[dimension] > 0 && !self.path[level].1[dimension].is_unlimited()
     }
 }
@@ -69,6 +69,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
         let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
             if failed.is_some() || !call.takes(place, dimension) {
+                is_guaranteed[dimension] = true;
                 return None;
             }
             let (level, plan) = (&self.levels[place], path[place].1[dimension]);
@@ -100,16 +101,18 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                     None
                 }
                 Err(denied) => {
-                    failed = Some((denied, (place, dimension)));
+                    let was_there = matches!(judged, Judged::Fits(_));
+                    failed = Some(((denied, (place, dimension)), was_there));
                     None
                 }
             }
         });
         match failed {
             None => Ok((tightest.permission(path, borrows), taken)),
-            Some(refused) => {
+            Some((refused, was_there)) => {
                 self.roll_back(call, taken);
-                Err(self.denied(longer(self.refusal(call), Some(refused)).unwrap_or(refused), path, true))
+                // Now that its tokens are back, the call may be guaranteed.
+                Err(self.denied(self.refusal(call).unwrap_or(refused), path, was_there))
             }
         }
     }
@@ -133,6 +136,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         let (mut is_guaranteed, mut may_refuse) = ([true; DIMENSIONS], false);
         let judged = per_word(|place, dimension| {
             if !call.takes(place, dimension) {
+                is_guaranteed[dimension] = true;
                 return Judged::Undecided;
             }
             let (level, plan) = (&self.levels[place], call.path[place].1[dimension]);
@@ -142,6 +146,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                 match looks[place][dimension].and_then(|look| level.table.judge(look, demand, now, &self.clock)) {
                     Some(Ok(take)) => Judged::Fits(take),
                     Some(Err(_)) => Judged::Refused,
+                    // It has no slot, because its guarantee never has the tokens.
+                    None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
             // A key without a slot most probably has its guarantee.
@@ -179,6 +185,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         for (place, level) in self.levels.iter().enumerate() {
             for (dimension, not_guaranteed) in not_guaranteed.iter_mut().enumerate() {
                 if !call.takes(place, dimension) {
+                    *not_guaranteed = None;
                     continue;
                 }
                 let (plan, bucket) = (call.path[place].1[dimension], call.buckets[place][dimension]);
@@ -186,10 +193,6 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                     let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
                     Some((level.table.refusal_planned(bucket, demand, &self.clock)?, (place, dimension)))
                 };
-                if level.is_guarantee {
-                    *not_guaranteed = refused(0).map(|(denied, _)| denied);
-                    continue;
-                }
                 let refused = match not_guaranteed.take() {
                     None => refused(0),
                     // It passes as soon as it may borrow, or is guaranteed.
@@ -198,7 +201,11 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                         if borrowed.0.outlasts(&guaranteed.0) { guaranteed } else { borrowed }
                     }),
                 };
-                longest = longer(longest, refused);
+                if level.is_guarantee {
+                    *not_guaranteed = refused.map(|(denied, _)| denied);
+                } else {
+                    longest = longer(longest, refused);
+                }
             }
         }
         longest
@@ -210,14 +217,28 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     pub(super) fn may_wait(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, place: usize, dimension: usize) -> bool {
         call.takes(place, dimension)
             && !self.levels[place].is_guarantee
-            && !place.checked_sub(1).is_some_and(|before| self.is_guaranteed_by(before, call, dimension))
+            && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
-    /// Returns whether a level guarantees the call now.
-    fn is_guaranteed_by(&self, place: usize, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, dimension: usize) -> bool {
-        let demand = PlannedCheck { plan: call.path[place].1[dimension], n: call.costs[dimension], keep: 0 };
-        let (level, bucket) = (&self.levels[place], call.buckets[place][dimension]);
-        level.is_guarantee && level.table.refusal_planned(bucket, demand, &self.clock).is_none()
+    /// Returns whether the call is guaranteed its tokens of a word now; `None` if the level before guarantees nothing.
+    fn is_guaranteed(
+        &self,
+        call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+        place: usize,
+        dimension: usize,
+    ) -> Option<bool> {
+        let before = place.checked_sub(1)?;
+        let level = &self.levels[before];
+        if !level.is_guarantee {
+            return None;
+        }
+        if !call.takes(before, dimension) {
+            return Some(true);
+        }
+        let plan = call.path[before].1[dimension];
+        let keep = level.keep(plan, self.is_guaranteed(call, before, dimension).unwrap_or(true));
+        let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
+        Some(level.table.refusal_planned(call.buckets[before][dimension], demand, &self.clock).is_none())
     }
 
     pub(super) fn denied(

@@ -137,11 +137,15 @@ where
         let taken = core::array::from_fn(|level| {
             let mut receipts = receipts.next();
             core::array::from_fn(|dimension| {
-                let receipt = receipts.as_mut().and_then(Iterator::next).flatten()?;
+                let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
                 let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
+                // A cost of 0 may be settled to more. A call that borrowed took nothing of its guarantee.
+                if plan.is_unlimited() || receipt.is_none() && costs[dimension] > 0 {
+                    return None;
+                }
                 let word = tree.levels[level].unsettled(bucket);
                 let counted = tree.bounds.count(word, costs[dimension], plan.burst(), since);
-                Some(TakenWord { bucket, plan, receipt: Some(receipt), counted })
+                Some(TakenWord { bucket, plan, receipt, counted })
             })
         });
         Ok(Self { tree, costs, taken, allowed, since })
@@ -152,19 +156,26 @@ where
     /// Tokens that were not used are given back, except those that a full bucket has no room for, those beyond the
     /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
     /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked into
-    /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt). Settle a call that was not made with costs of 0.
+    /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt), also those that another key is guaranteed. Nothing is
+    /// given back to a bucket whose debt was [converted](QuotaTree::replan) since. Settle a call that was not made with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
         let now = tree.clock.now();
         let is_alive = tree.bounds.is_alive(self.since, now);
-        for (level, taken) in tree.levels.iter().zip(&mut self.taken) {
-            for ((taken, cost), used) in taken.iter_mut().zip(self.costs).zip(used) {
+        // In the opposite order, and of a guarantee no more than of what it guarantees: else it would have tokens again that
+        // the next level has not.
+        let mut most = [u32::MAX; DIMENSIONS];
+        for (level, taken) in tree.levels.iter().zip(&mut self.taken).rev() {
+            for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
+                let of_next = core::mem::replace(most, u32::MAX);
+                let limit = if level.is_guarantee { of_next } else { u32::MAX };
                 let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
-                        let unused = unused.min(counted.tokens(plan.burst()));
+                        let unused = unused.min(counted.tokens(plan.burst())).min(limit);
+                        *most = unused;
                         if unused > 0
                             && is_alive
                             && let Some(receipt) = receipt.take()

@@ -216,15 +216,17 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     ) -> impl Iterator<Item = Duration> {
         let buckets = self.buckets(path);
         let words = (0..LEVELS).flat_map(|level| (0..DIMENSIONS).map(move |dimension| (level, dimension)));
-        words.filter_map(move |(place, dimension)| {
+        let guarantees = words.filter(move |&(place, dimension)| {
+            self.levels[place].is_guarantee && costs[dimension] > 0 && !path[place].1[dimension].is_unlimited()
+        });
+        guarantees.flat_map(move |(place, dimension)| {
             let (level, plan) = (&self.levels[place], path[place].1[dimension]);
-            let takes = (Call { buckets: &buckets, path, costs }).takes(place, dimension);
-            if !level.is_guarantee || !takes {
-                return None;
-            }
-            let demand = PlannedCheck { plan, n: costs[dimension], keep: 0 };
-            let wait = level.table.refusal_planned(buckets[place][dimension], demand, &self.clock)?.retry_after()?;
-            Some(wait.min(LONGEST_SLEEP))
+            // A guarantee may itself be borrowed from, within a guarantee of the level before.
+            [0, level.keep(plan, false)].into_iter().filter_map(move |keep| {
+                let demand = PlannedCheck { plan, n: costs[dimension], keep };
+                let refusal = level.table.refusal_planned(buckets[place][dimension], demand, &self.clock);
+                Some(refusal?.retry_after()?.min(LONGEST_SLEEP))
+            })
         })
     }
 

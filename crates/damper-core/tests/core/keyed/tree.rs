@@ -1,7 +1,7 @@
 //! Trees of limits, compared with one limiter by plan for each level and dimension.
 
 use crate::models::cases::cases;
-use damper::keyed::TreeAllowed;
+use damper::keyed::{TreeAllowed, WhenFull};
 use damper::limit::ByPlan;
 use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree, TreeDenied, TreeReservation, Usage};
@@ -107,8 +107,6 @@ impl Model {
             for (dimension, plan) in plans.iter().enumerate() {
                 let bucket = &self.buckets[level][dimension];
                 match costs[dimension].checked_sub(used[dimension]) {
-                    // A limit that the call took nothing from is not settled.
-                    _ if costs[dimension] == 0 => {}
                     Some(unused) => _ = bucket.refund_with(&key, plan, unused),
                     None => _ = bucket.charge_with(&key, plan, used[dimension] - costs[dimension]),
                 }
@@ -264,4 +262,40 @@ fn threads_stay_in_the_envelope_of_every_word() {
     let sum: u32 = admitted.iter().sum();
     // A few of the minute's tokens come meanwhile. A contended call may leave a token for the next one.
     assert!((1_490..=1_600).contains(&sum), "{sum}");
+}
+
+/// An estimate of 0 is settled to what was used, in a tree as in a set of limits.
+#[test]
+fn a_cost_of_zero_is_settled_to_what_was_used() {
+    let clock = Arc::new(ManualClock::new());
+    let tree = tree(&clock);
+    let (requests, tokens) = (plan(Quota::per_minute(60)), plan(Quota::per_minute(1_000)));
+    let path = [(&1, [&requests, &tokens]), (&2, [&Plan::UNLIMITED, &tokens])];
+    tree.reserve(&path, [1, 0]).unwrap().settle([1, 500]);
+    assert_eq!(tree.peek(&path).map(|level| level.map(|usage| usage.used())), [[1, 500], [0, 500]]);
+}
+
+/// A reservation that is settled after its key's debt was converted would give back tokens that last another time.
+#[test]
+fn a_reservation_under_an_earlier_plan_gives_nothing_back() {
+    let clock = Arc::new(ManualClock::new());
+    let tree = tree(&clock);
+    let (free, pro) = (plan(Quota::per_minute(60)), plan(Quota::per_minute(600)));
+    let none = Plan::UNLIMITED;
+    let path = |of| [(&1, [of, &none]), (&2, [&none, &none])];
+    let call = tree.reserve(&path(&free), [60, 1]).unwrap();
+    assert_eq!(tree.replan(0, &1, [&free, &none], [&pro, &none]), [true, false]);
+    tree.check(&path(&pro), [540, 1]).unwrap();
+    call.settle([0, 0]);
+    assert_eq!(tree.peek(&path(&pro))[0][0].remaining(), 0);
+}
+
+/// A newcomer that finds no slot is refused in one thread: no other call was faster.
+#[test]
+fn a_newcomer_without_a_slot_is_not_contended() {
+    let builder = QuotaTree::<u64, 2, 1>::builder(["user", "organisation"], ["requests"]).capacities([64, 1]);
+    let tree = builder.when_full(WhenFull::DenyNew).clock(ManualClock::new()).build().unwrap();
+    let plan = plan(Quota::per_minute(60));
+    let denied = (0..64).find_map(|key| tree.check(&[(&key, [&plan]), (&key, [&plan])], [1]).err()).unwrap();
+    assert_eq!((denied.level(), denied.is_contended()), (1, false));
 }

@@ -109,6 +109,61 @@ fn a_guaranteed_call_does_not_wait_behind_those_that_would_borrow() {
     assert!(tree.check(&modest, [1]).is_err(), "it would borrow before the one that waits");
 }
 
+/// A key without a guarantee is refused by a look, which writes nothing.
+#[test]
+fn a_refusal_of_a_call_without_a_guarantee_is_not_contended() {
+    let (tree, _) = tree(Some(0.1));
+    let path = [(&1, [&Plan::NOTHING]), (&0, [&plan(Quota::per_second(100))])];
+    assert_eq!((0..1_000).filter(|_| tree.check(&path, [1]).is_ok()).count(), 90);
+    assert!(!tree.check(&path, [1]).unwrap_err().is_contended());
+    // Nor is one beyond all that there is, where the sum of the cost and what is kept exceeds 32 bits.
+    let endless = plan(Quota::per_second(7_000_000).burst(u32::MAX));
+    let denied = tree.check(&[(&1, [&Plan::NOTHING]), (&1, [&endless])], [u32::MAX]).unwrap_err();
+    assert_eq!(denied.retry_after(), None);
+}
+
+/// A borrower takes up the bound on what is unsettled of the organisation.
+///
+/// Guarantees then give back no more than the organisation does, or they would be used again and again at its expense.
+// CLAIM: QuotaTree
+#[test]
+fn a_guarantee_gives_back_no_more_than_the_next_level() {
+    let (tree, clock) = tree(Some(0.2));
+    let (all, own) = (plan(Quota::per_second(100)), plan(Quota::per_second(10).burst(5)));
+    let (borrower, greedy, modest) =
+        ([(&1, [&Plan::NOTHING]), (&0, [&all])], [(&2, [&own]), (&0, [&all])], [(&3, [&own]), (&0, [&all])]);
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        held.push(tree.reserve(&borrower, [80]).unwrap());
+        clock.advance(Duration::from_secs(1));
+    }
+    while tree.check(&borrower, [1]).is_ok() {}
+    tree.reserve(&greedy, [5]).unwrap().settle([0]);
+    assert!(tree.reserve(&greedy, [5]).is_err(), "the guarantee was used");
+    assert!(!tree.check(&modest, [5]).unwrap().is_borrowed());
+}
+
+/// A team may borrow of an organisation what a user may borrow of the team.
+#[test]
+fn guarantees_of_guarantees_agree_on_what_is_kept() {
+    let clock = Arc::new(ManualClock::new());
+    let builder = QuotaTree::<u64, 3, 1>::builder(["user", "team", "organisation"], ["requests"]);
+    let tree = builder.guarantees(0, 0.5).guarantees(1, 0.5).clock(Arc::clone(&clock)).build().unwrap();
+    let (team, all) = (plan(Quota::per_second(10).burst(10)), plan(Quota::per_second(1).burst(100)));
+    for user in [Plan::NOTHING, plan(Quota::per_hour(1).burst(1))] {
+        let path = [(&1, [&user]), (&2, [&team]), (&3, [&all])];
+        let denied = std::iter::repeat_with(|| tree.check(&path, [1])).find_map(Result::err).unwrap();
+        // The team has what it keeps, and a token more in a tenth of a second, with which the call is guaranteed.
+        assert_eq!((denied.retry_after(), denied.is_contended()), (Some(Duration::from_millis(100)), false));
+        clock.advance(Duration::from_millis(100));
+        assert!(tree.check(&path, [1]).is_ok());
+        clock.advance(Duration::from_secs(100));
+    }
+    // A team whose guarantee has no limit has all of its organisation.
+    let path = [(&1, [&Plan::NOTHING]), (&4, [&Plan::UNLIMITED]), (&5, [&all])];
+    assert_eq!((0..200).filter(|_| tree.check(&path, [1]).is_ok()).count(), 100);
+}
+
 #[test]
 fn guarantees_need_a_next_level_and_a_part_of_its_burst() {
     let builder = || QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]);
@@ -174,7 +229,7 @@ proptest! {
                     prop_assert!(!passes);
                     prop_assert_eq!(denied.level(), 1);
                     let wait = denied.retry_after().unwrap();
-                    clock.advance(wait - Duration::from_nanos(64));
+                    clock.advance(wait.saturating_sub(Duration::from_nanos(64)));
                     prop_assert!(!fits(team, n).1, "it would pass sooner");
                     clock.advance(Duration::from_nanos(64));
                     prop_assert!(fits(team, n).1, "it would not pass after the wait");

@@ -30,6 +30,12 @@ fn longest_timeouts_saturate() {
     assert_eq!(decode(grpc_timeout(Duration::MAX)), Some(LONGEST));
 }
 
+#[test]
+fn unit_is_the_finest_in_which_eight_digits_suffice() {
+    assert_eq!(grpc_timeout(Duration::from_nanos(99_999_999)), "99999999n");
+    assert_eq!(grpc_timeout(Duration::from_nanos(100_000_000)), "100000u");
+}
+
 proptest! {
     #[test]
     fn written_timeout_is_read_back_within_one_unit(

@@ -14,9 +14,9 @@ use core::fmt;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::Lines;
+/// use damper::http::BodyLines;
 ///
-/// let mut lines = Lines::up_to(8);
+/// let mut lines = BodyLines::up_to(8);
 /// let mut seen = Vec::new();
 /// for piece in ["on", "e\r\ntwo\nthe end of the t", "hird\n", "no end"] {
 ///     lines.push(piece.as_bytes(), |line| seen.push(String::from_utf8_lossy(line).into_owned()));
@@ -25,13 +25,13 @@ use core::fmt;
 /// assert_eq!(lines.rest(), b"no end");
 /// ```
 #[derive(Clone)]
-pub struct Lines {
+pub struct BodyLines {
     longest: usize,
     /// The end of the line that has not ended: at most `longest` bytes.
     rest: Vec<u8>,
 }
 
-impl Lines {
+impl BodyLines {
     /// Creates a splitter that keeps up to so many bytes of a line.
     ///
     /// A piece is never copied as a whole. Memory is allocated when a line goes on in the next piece.
@@ -81,8 +81,8 @@ fn trimmed(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-impl fmt::Debug for Lines {
+impl fmt::Debug for BodyLines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("longest", &self.longest).finish_non_exhaustive()
+        f.debug_struct("BodyLines").field("longest", &self.longest).finish_non_exhaustive()
     }
 }
