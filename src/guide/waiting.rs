@@ -114,7 +114,7 @@
 //! tokens elsewhere would hold up everyone. So name the most specific level first.
 //!
 //! **Guarantees.** A call within its guarantee waits behind no call that borrows. One that borrows waits for as long as the guaranteed
-//! calls take all of the rate.
+//! calls take all of the rate, or until its own guarantee is refilled. Later calls of the same key leave that to it.
 //!
 //! **Places.** A [`queue`](crate::keyed::QuotaTreeBuilder::queue) has 1,024 of them, unless set. The calls that wait at one bucket take a
 //! fifth at most, and less when others take the rest. If ten of a hundred users start as many calls as they can, they get 916

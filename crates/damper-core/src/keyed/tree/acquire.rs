@@ -46,7 +46,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// are not trusted, bound their estimates.
     ///
     /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. One that
-    /// borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is refilled.
+    /// borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is refilled: later
+    /// calls of the same key leave that to it. A call whose cost exceeds the burst of its guarantee can only borrow, and leaves
+    /// the guarantee to the others of its key.
     ///
     /// # Waiting
     ///

@@ -10,9 +10,11 @@
 //! Otherwise a user who has no tokens could hold up all users of an organisation. A call that an older one holds up stands in
 //! the line of that bucket, and leaves it when another bucket refuses the call or holds it up.
 //!
+//! **Guarantees.** A call within its guarantee waits behind no call at the next level. One that is beyond it stands in the line
+//! of the guarantee too, if that can ever have its cost. So later calls of the same key leave it the guarantee.
+//!
 //! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket has refused or
-//! holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation. A call
-//! within its guarantee waits behind no call at the next level.
+//! holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation.
 //!
 //! **The order.** Calls that take from the same buckets are served in the order in which they came: while one waits, wherever
 //! that is, its line is that of a bucket which the others take from too.
@@ -149,11 +151,12 @@ impl Lines {
     pub(super) fn arrive(
         &self,
         buckets: impl Iterator<Item = Bucket>,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
         expiry: Option<Expiry>,
         now: u64,
         waker: &Waker,
     ) -> Result<Option<Ticket>, Full> {
-        self.add(expiry, now, waker, |waiters| {
+        self.add(guarantee_of, expiry, now, waker, |waiters| {
             waiters.held_up_at(Ticket::NEWEST, buckets, now).map(|bucket| (bucket, false, now))
         })
     }
@@ -162,16 +165,18 @@ impl Lines {
     pub(super) fn join(
         &self,
         bucket: Bucket,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
         due: u64,
         expiry: Option<Expiry>,
         now: u64,
         waker: &Waker,
     ) -> Result<Ticket, Full> {
-        self.add(expiry, now, waker, |_| Some((bucket, true, due)))?.ok_or(Full::Queue)
+        self.add(guarantee_of, expiry, now, waker, |_| Some((bucket, true, due)))?.ok_or(Full::Queue)
     }
 
     fn add(
         &self,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
         expiry: Option<Expiry>,
         now: u64,
         waker: &Waker,
@@ -185,7 +190,7 @@ impl Lines {
             let ticket = Ticket(waiters.next_ticket);
             waiters.next_ticket += 1;
             waiters.calls.push(Waiter { ticket, first: bucket, expiry, due, waker: waker.take() });
-            waiters.stand(Place { bucket, ticket, has_refused });
+            waiters.stand(Place { bucket, ticket, has_refused }, guarantee_of(bucket));
             self.count(waiters);
             Ok(Some(ticket))
         });
@@ -198,13 +203,20 @@ impl Lines {
     /// Returns whether the call may ask now. If not, `waker` wakes it when that may have changed.
     ///
     /// It moves to the line of a bucket for which an older call waits.
-    pub(super) fn look(&self, ticket: Ticket, buckets: impl Iterator<Item = Bucket>, now: u64, waker: &Waker) -> Look {
+    pub(super) fn look(
+        &self,
+        ticket: Ticket,
+        buckets: impl Iterator<Item = Bucket>,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
+        now: u64,
+        waker: &Waker,
+    ) -> Look {
         let waker = Some(waker.clone());
         let (_dropped_outside_the_lock, held_up) = self.waiters.write(|waiters| {
             let call = waiters.call(ticket);
             let earlier = call.map(|call| core::mem::replace(&mut call.waker, waker));
             let held_up = waiters.held_up_at(ticket, buckets, now).map(|bucket| {
-                let moves = waiters.stand(Place { bucket, ticket, has_refused: false });
+                let moves = waiters.stand(Place { bucket, ticket, has_refused: false }, guarantee_of(bucket));
                 (bucket, moves, waiters.expiry_before(ticket, bucket, now))
             });
             (earlier, held_up)
@@ -219,13 +231,20 @@ impl Lines {
     /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
     ///
     /// If not, it has to look and ask again: the tokens may have come before it joined the line.
-    pub(super) fn refused(&self, ticket: Ticket, bucket: Bucket, due: u64, now: u64) -> bool {
+    pub(super) fn refused(
+        &self,
+        ticket: Ticket,
+        bucket: Bucket,
+        guarantee: Option<Bucket>,
+        due: u64,
+        now: u64,
+    ) -> bool {
         let (stood, moves) = self.waiters.write(|waiters| {
             if let Some(call) = waiters.call(ticket) {
                 call.due = due;
             }
             let stood = waiters.position(bucket, ticket).is_ok();
-            (stood, waiters.stand(Place { bucket, ticket, has_refused: true }))
+            (stood, waiters.stand(Place { bucket, ticket, has_refused: true }, guarantee))
         });
         if moves {
             self.leave_others(ticket, bucket, now);
@@ -353,15 +372,18 @@ impl Waiters {
         self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
     }
 
-    /// Puts a call into a line, and returns whether it has to leave others.
-    fn stand(&mut self, place: Place) -> bool {
+    /// Puts a call into a line, and into that of the guarantee that it is beyond; returns whether it has to leave others.
+    fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
         // A call whose time is over may have lost its place to others. It does not wait again.
         if self.index(place.ticket).is_none() {
             return false;
         }
-        match self.position(place.bucket, place.ticket) {
-            Ok(index) => self.standing[index].has_refused |= place.has_refused,
-            Err(index) => self.standing.insert(index, place),
+        let guarantee = guarantee.map(|bucket| Place { bucket, has_refused: true, ..place });
+        for place in core::iter::once(place).chain(guarantee) {
+            match self.position(place.bucket, place.ticket) {
+                Ok(index) => self.standing[index].has_refused |= place.has_refused,
+                Err(index) => self.standing.insert(index, place),
+            }
         }
         self.standing.iter().any(|other| other.ticket == place.ticket && !other.stays_beside(place.bucket))
     }

@@ -94,7 +94,9 @@ where
         for _ in 0..=LEVELS * DIMENSIONS {
             let Some(ticket) = self.ticket else { break };
             let now = tree.clock.now();
-            if let Look::HeldUp(until) = tree.lines.look(ticket, tree.buckets_of(path, costs), now, waker) {
+            if let Look::HeldUp(until) =
+                tree.lines.look(ticket, tree.buckets_of(path, costs), tree.guarantee_of(path, costs), now, waker)
+            {
                 if self.is_over(now) {
                     return self.end(TreeRefusal::TimedOut);
                 }
@@ -106,7 +108,9 @@ where
                 Err(denied) if denied.is_final() || self.is_over(tree.clock.now()) => return self.end(denied.into()),
                 Err(denied) => {
                     // If it joins the line only now, the tokens may have come before, so it asks again.
-                    if tree.lines.refused(ticket, tree.bucket_of(path, &denied), tree.due(&denied), now) {
+                    let bucket = tree.bucket_of(path, &denied);
+                    let guarantee = tree.guarantee_of(path, costs)(bucket);
+                    if tree.lines.refused(ticket, bucket, guarantee, tree.due(&denied), now) {
                         let due = denied.retry_after().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP);
                         let rest = self.expiry.map(|expiry| expiry.remaining(&tree.clock));
                         return Progress::Wait(Some(rest.map_or(due, |rest| rest.min(due))));
@@ -122,7 +126,8 @@ where
         let Some(&TreeAcquire { path, costs, .. }) = self.acquire.as_ref() else { return Ok(None) };
         if tree.lines.waiting() > 0 {
             let now = tree.clock.now();
-            let arrived = tree.lines.arrive(tree.buckets_of(path, costs), self.expiry, now, waker);
+            let (buckets, guarantee_of) = (tree.buckets_of(path, costs), tree.guarantee_of(path, costs));
+            let arrived = tree.lines.arrive(buckets, guarantee_of, self.expiry, now, waker);
             self.ticket = arrived.map_err(|full| tree.no_place(path, full))?;
             if self.ticket.is_some() {
                 // One that can never be served does not wait.
@@ -140,7 +145,8 @@ where
                 if denied.is_final() || self.is_over(now) {
                     return Err(denied.into());
                 }
-                let joined = tree.lines.join(tree.bucket_of(path, &denied), tree.due(&denied), self.expiry, now, waker);
+                let (bucket, guarantee_of) = (tree.bucket_of(path, &denied), tree.guarantee_of(path, costs));
+                let joined = tree.lines.join(bucket, guarantee_of, tree.due(&denied), self.expiry, now, waker);
                 self.ticket = Some(joined.map_err(|full| tree.no_place(path, full))?);
                 Ok(None)
             }
@@ -187,6 +193,25 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                 .filter(move |&dimension| self.may_wait(&Call { buckets: &buckets, path, costs }, level, dimension))
                 .map(move |dimension| Bucket::new(level, buckets[level][dimension]))
         })
+    }
+
+    /// Returns a function that finds the guarantee that a call is beyond if it has to wait at a bucket.
+    ///
+    /// There is none if it could never have the call's cost. Otherwise a large call that has to borrow would keep the
+    /// guarantee from the small ones of the same key.
+    fn guarantee_of(
+        &self,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> impl Fn(Bucket) -> Option<Bucket> {
+        let buckets = self.buckets(path);
+        move |bucket| {
+            let before = bucket.level().checked_sub(1)?;
+            let dimension = buckets[bucket.level()].iter().position(|&other| bucket.is_of(other))?;
+            let (plan, cost) = (path[before].1[dimension], costs[dimension]);
+            let guarantees = self.levels[before].is_guarantee && !plan.is_unlimited() && cost <= plan.burst();
+            guarantees.then(|| Bucket::new(before, buckets[before][dimension]))
+        }
     }
 
     /// Returns the bucket that refused a call.

@@ -126,6 +126,34 @@ fn call_behind_a_borrower_sleeps_until_its_guarantee_is_refilled() {
     assert_eq!(never.get(), None, "a key without a guarantee waits to be woken");
 }
 
+/// Later calls of the same key do not take the guarantee that a call waits for, if that can have its cost.
+#[test]
+fn later_calls_of_a_key_leave_its_guarantee_to_a_waiter() {
+    for (cost, is_guaranteed) in [(5, true), (6, false)] {
+        let clock = ManualClock::new();
+        let builder = QuotaTree::<str, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.2);
+        let tree = builder.clock(&clock).build().unwrap();
+        let (all, own) = (plan(Quota::per_second(100)), plan(Quota::per_second(50).burst(5)));
+        let path = |team| [(team, [&own]), ("acme", [&all])];
+        let (greedy, own, other) = ([("greedy", [&Plan::NOTHING]), ("acme", [&all])], path("own"), path("other"));
+        while tree.check(&greedy, [1]).is_ok() {}
+        let mut borrower = future(tree.acquire(&greedy, [80]));
+        assert!(!is_served(&mut borrower));
+        tree.check(&own, [5]).unwrap();
+        let mut waiting = future(tree.acquire(&own, [cost]));
+        assert!(!is_served(&mut waiting));
+        let (mut later, mut after) = (0, 0);
+        while !is_served(&mut waiting) && after < 1_000 {
+            after += 1;
+            clock.advance(ms(1));
+            later += u32::from(tree.check(&own, [1]).is_ok());
+            let _ = tree.check(&other, [1]);
+        }
+        let expected = if is_guaranteed { (0, 100) } else { (50, 1_000) };
+        assert_eq!((later, after), expected, "a call of {cost}");
+    }
+}
+
 /// Calls of one dimension each take turns at draining the bucket that has just refused the large call.
 // CLAIM: QuotaTree
 #[test]
