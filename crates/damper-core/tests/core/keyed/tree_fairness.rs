@@ -126,7 +126,7 @@ fn call_behind_a_borrower_sleeps_until_its_guarantee_is_refilled() {
     assert_eq!(never.get(), None, "a key without a guarantee waits to be woken");
 }
 
-/// Later calls of the same key do not take the guarantee that a call waits for, if that can have its cost.
+/// Later calls of a key do not take the guarantee that one waits for, if that can have its cost.
 #[test]
 fn later_calls_of_a_key_leave_its_guarantee_to_a_waiter() {
     for (cost, is_guaranteed) in [(5, true), (6, false)] {
