@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use damper_core::keyed::{QuotaTreeBuilder, TreeAcquire, TreeAcquireFuture};
-use damper_core::{Plan, Quota, QuotaTree, TreeReservation};
+use damper_core::{Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use damper_loom_tests::tables::{A, B, C, Identity, check_flawed, check_preemptions};
 use damper_loom_tests::{Flaw, Stopped};
 use loom::sync::{Arc, Notify};
@@ -197,7 +197,7 @@ fn taken_bucket()
     static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(2));
     static PATH: LazyLock<[(&u64, [&Plan; 1]); 1]> = LazyLock::new(|| [(&A, [&*PLAN])]);
     let builder = QuotaTreeBuilder::new(["user"], ["calls"], Stopped(7), Hasher::default());
-    let tree = std::sync::Arc::new(builder.capacities([1]).queue(2).build().unwrap());
+    let tree = std::sync::Arc::new(builder.capacities([1]).queue(8).build().unwrap());
     let call = tree.reserve_owned(&PATH, [2]).unwrap();
     (tree, call, &PATH)
 }
@@ -212,7 +212,7 @@ impl Wake for Bell {
 }
 
 /// Blocks until a call is served, which only a waker wakes: its sleeps never end.
-fn block_on(mut call: Pin<Box<Wait>>) -> bool {
+fn block_on<R>(mut call: Pin<Box<impl Future<Output = Result<R, TreeRefusal>>>>) -> bool {
     let bell = std::sync::Arc::new(Bell(Notify::new()));
     let waker = Waker::from(std::sync::Arc::clone(&bell));
     loop {
@@ -234,7 +234,7 @@ fn settlement_wakes_a_waiting_call() {
         let (tree, settled, path) = taken_bucket();
         let waiting = {
             let tree = std::sync::Arc::clone(&tree);
-            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending()))))
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending::<()>()))))
         };
         settled.settle([0]);
         assert!(waiting.join().unwrap());
@@ -254,11 +254,39 @@ fn cancelled_call_wakes_the_next_of_its_line() {
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let waiting = {
             let tree = std::sync::Arc::clone(&tree);
-            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [1]).sleeping_by(|_| pending()))))
+            thread::spawn(move || block_on(Box::pin(tree.acquire_owned(path, [1]).sleeping_by(|_| pending::<()>()))))
         };
         settled.settle([0]);
         drop(first);
         assert!(waiting.join().unwrap());
         assert_eq!((tree.peek(path)[0][0].remaining(), tree.waiting()), (1, 0));
+    });
+}
+
+type Words = QuotaTree<u64, 1, 2, Stopped, Hasher>;
+type WaitForBoth =
+    TreeAcquireFuture<TreeAcquire<'static, std::sync::Arc<Words>, u64, 1, 2>, fn(Duration) -> Pending<()>>;
+
+/// A call waits for two words, whose tokens come back one after the other.
+///
+/// It is served, also if the second word refuses it after the first one has its tokens. [A call that does not ask again after
+/// it has joined another line.]
+// CLAIM: QuotaTree
+#[test]
+fn call_that_joins_another_line_asks_again() {
+    check_preemptions(2, || {
+        static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(2));
+        static PATH: LazyLock<[(&u64, [&Plan; 2]); 1]> = LazyLock::new(|| [(&A, [&*PLAN; 2])]);
+        let builder = QuotaTreeBuilder::new(["user"], ["requests", "tokens"], Stopped(7), Hasher::default());
+        let tree: std::sync::Arc<Words> = std::sync::Arc::new(builder.capacities([1]).queue(1).build().unwrap());
+        let settled = [[2, 0], [0, 1]].map(|costs| tree.reserve_owned(&PATH, costs).unwrap());
+        let mut call: Pin<Box<WaitForBoth>> = Box::pin(tree.acquire_owned(&PATH, [2, 2]).sleeping_by(|_| pending()));
+        assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let waiting = thread::spawn(move || block_on(call));
+        for call in settled {
+            call.settle([0, 0]);
+        }
+        assert!(waiting.join().unwrap());
+        assert_eq!((tree.peek(&PATH)[0].map(|usage| usage.remaining()), tree.waiting()), ([0, 0], 0));
     });
 }

@@ -93,8 +93,9 @@
 //! ```
 //!
 //! A single queue would let one user without tokens hold up the whole organisation. So each bucket that refuses has a line of its
-//! own, and a call waits in the line of the bucket that refused it last. It asks only while no older call waits for one of its
-//! buckets. The calls of one user are served in the order in which they came. In a simulated minute a user with thirty
+//! own, and a call waits in the lines of all that have refused it. It asks only while no older call waits for one of its
+//! buckets. So once the requests and the tokens of an organisation have both refused it, no later call takes of either before
+//! it. The calls of one user are served in the order in which they came. In a simulated minute a user with thirty
 //! workers wanted all tokens, and nine others 40 a second each, under plans of 100 a second. The organisation had 1,000 a second:
 //!
 //! | calls wait | longest wait of the nine | they got, of what they wanted |
@@ -109,9 +110,16 @@
 //! tokens out of use. Calls that do not wait are [refused](crate::TreeDenied::is_behind_waiters) while others wait for one of
 //! their buckets.
 //!
-//! **The order has a limit.** A call that an organisation refuses waits there and no longer at its user's bucket. If the same user
-//! also calls in another organisation, these calls may take the user's tokens meanwhile, and the first call then waits for
-//! them again.
+//! **Levels.** While a user's bucket refuses a call, the call waits in no line of the organisation. Otherwise a user who spends all own
+//! tokens elsewhere would hold up everyone. So name the most specific level first.
+//!
+//! **Guarantees.** A call within its guarantee waits behind no call that borrows. One that borrows waits for as long as the guaranteed
+//! calls take all of the rate, or until its own guarantee is refilled. Later calls of the same key leave that to it.
+//!
+//! **Places.** A [`queue`](crate::keyed::QuotaTreeBuilder::queue) has 1,024 of them, unless set. The calls that wait at one bucket take a
+//! fifth at most, and less when others take the rest. If ten of a hundred users start as many calls as they can, they get 916
+//! places, the first of them 205 and the last 28, and each other user still finds one. A call whose time is over gives up its
+//! place and holds up no other call, even if nothing polls it.
 //!
 //! # Waiting for each host's tokens
 //!

@@ -73,7 +73,7 @@ impl Refusal for TreeRefusal {
     fn kind(&self) -> RefusalKind {
         match self {
             Self::Denied(_) => RefusalKind::OverLimit,
-            Self::QueueFull | Self::TimedOut => RefusalKind::Unavailable,
+            Self::QueueFull | Self::LineFull { .. } | Self::TimedOut => RefusalKind::Unavailable,
         }
     }
 

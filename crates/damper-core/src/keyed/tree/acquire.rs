@@ -32,20 +32,30 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     ///
     /// # Order
     ///
-    /// A call waits in the line of the bucket that refuses it, behind older calls that wait there. Calls that take from
-    /// the same buckets are served in the order in which they came, whatever they cost. A call is never held up by
-    /// calls that share no bucket with it, nor by those that only a bucket refuses from which it takes nothing: a user
-    /// without tokens does not hold up the other users of the organisation. [`check`](Self::check) and
-    /// [`reserve`](Self::reserve) are refused while a call waits for one of their buckets, so they overtake none.
+    /// A call waits in a line of each bucket that has refused it, behind older calls that wait there, until it is served or gives
+    /// up. While one level refuses it or holds it up, it waits in no line of a later level. So no later call takes from
+    /// a bucket that has refused it at the same level or an earlier one. Calls that take from the same buckets are served in
+    /// the order in which they came, whatever they cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused
+    /// while a call waits for one of their buckets, so they overtake none.
     ///
-    /// A large call holds up those behind it at the bucket that refuses it, until that bucket has its cost. Where callers
+    /// A call is never held up by calls that share no bucket with it, nor by those that only a bucket refuses from which it
+    /// takes nothing. Name the most specific level first: then a user without tokens does not hold up the other users of
+    /// the organisation.
+    ///
+    /// A large call holds up those behind it at the buckets that have refused it, until they have its costs. Where callers
     /// are not trusted, bound their estimates.
+    ///
+    /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. One that
+    /// borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is refilled: later
+    /// calls of the same key leave that to it. A call whose cost exceeds the burst of its guarantee can only borrow, and leaves
+    /// the guarantee to the others of its key.
     ///
     /// # Waiting
     ///
-    /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. The
-    /// first call of a line asks again when its tokens are due. A reservation that is settled wakes it earlier. Other changes,
-    /// such as [`replan`](Self::replan), are noticed within a second.
+    /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. A call
+    /// that may ask does so again when its tokens are due. A reservation that is settled wakes the first call of a line earlier.
+    /// Other changes, such as [`replan`](Self::replan), are noticed within a second. A call whose time is over holds up
+    /// others no longer, even if nothing polls its future.
     ///
     /// # Examples
     ///
@@ -101,8 +111,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 ///
 /// # Errors
 ///
-/// [`TreeRefusal`](super::TreeRefusal). At once: a cost exceeds its burst, or all places for calls that wait are taken. Later: the time to wait is
-/// over. A call that would be late is not refused at once, because a reservation that is settled may bring its tokens
+/// [`TreeRefusal`](super::TreeRefusal). At once: a cost exceeds its burst, or the [places](super::QuotaTreeBuilder::queue) for
+/// calls that wait are taken. Later: the time to wait is over. A call that would be late is not refused at once, because a reservation that is settled may bring its tokens
 /// earlier.
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
 pub struct TreeAcquire<'a, T: TreeRef, K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> {

@@ -176,9 +176,10 @@ impl TreeDenied {
         self.is_contended
     }
 
-    /// Returns whether other calls [wait](crate::QuotaTree::acquire) for the bucket, and this one would overtake them.
+    /// Returns whether other calls [wait](crate::QuotaTree::acquire) for a bucket of this one, which would overtake them.
     ///
-    /// [`retry_after`](Self::retry_after) is then the time until the bucket would be full.
+    /// Such a bucket refuses the call until it would be full, and until the tokens of the first waiter are due if that is later,
+    /// and for the time of one token at least. The refusal is that of the longest wait, also if no call waits for its bucket.
     #[must_use]
     pub const fn is_behind_waiters(&self) -> bool {
         self.is_behind_waiters

@@ -86,6 +86,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// plan does, and if `kept` is the sum of their bursts and the cost of one call for each thread, or more. With more
     /// guarantees than that it is first come, first served among them.
     ///
+    /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the rate.
+    ///
     /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING).
     ///
     /// # Examples
@@ -135,7 +137,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
     ///
-    /// The places are allocated by [`build`](Self::build), 40 bytes each on targets of 64 bits.
+    /// The calls that wait at one bucket take a fifth of the places at most, and less when others take the rest: a call gets a place
+    /// only while fewer than a quarter as many calls wait at its bucket as there are free places. (Each bucket may have one
+    /// at least.) Otherwise a user who starts many calls would take all places.
+    ///
+    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for each
+    /// level and dimension.
     pub fn queue(self, places: u16) -> Self {
         Self { places, ..self }
     }
@@ -240,7 +247,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             levels,
             dimensions: self.dimensions,
             bounds,
-            lines: Lines::new(self.places),
+            lines: Lines::new(self.places, LEVELS * DIMENSIONS),
             clock: self.clock,
             hasher: self.hasher,
             key: PhantomData,

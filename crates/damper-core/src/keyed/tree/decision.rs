@@ -42,7 +42,7 @@ enum Judged<'a> {
 pub(super) type Refused = (Denied, (usize, usize));
 
 /// Returns the refusal with the longer wait, and the first of equals.
-fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
+pub(super) fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
         (one, other) => one.or(other),
@@ -211,13 +211,12 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         longest
     }
 
-    /// Returns whether a call may have to wait for the tokens of a word.
+    /// Returns whether a call may have to wait behind others for the tokens of a word.
     ///
-    /// A level of guarantees refuses no call. One within its guarantee does not wait behind those that would borrow.
+    /// One within its guarantee does not wait behind those that would borrow. A level of guarantees refuses no call, but an older
+    /// call of the same key may wait for it.
     pub(super) fn may_wait(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, place: usize, dimension: usize) -> bool {
-        call.takes(place, dimension)
-            && !self.levels[place].is_guarantee
-            && self.is_guaranteed(call, place, dimension) != Some(true)
+        call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
     /// Returns whether the call is guaranteed its tokens of a word now; `None` if the level before guarantees nothing.

@@ -16,10 +16,10 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Nothing is taken before the future is ready, so nothing is lost when it is dropped before. The calls behind it keep
-    /// their order; if it was the first of its line, the next one is then, and is woken. A call in a loop of `select!`
+    /// their order; where it was the first of a line, the next one is then, and is woken. A call in a loop of `select!`
     /// loses its place whenever its future is dropped: make the future once and pin it outside.
     ///
-    /// The first call of a line holds up those behind it, so poll the future whenever it is woken. Polled again after it
+    /// The first call of a line holds up those behind it until its time is over, so poll the future whenever it is woken. Polled again after it
     /// was ready, it is pending for ever.
     ///
     /// # Errors

@@ -1,29 +1,43 @@
 //! The calls that wait for a tree, in a line for each bucket that refuses.
 //!
-//! A call waits in the line of the bucket that refused it. It asks again only if no older call waits in the line of a bucket
-//! that it takes from. If another bucket refuses it then, it moves to the line of that one, behind the older calls and before the
-//! younger ones. Nothing is taken in advance, because tokens of one level would be used late where another one holds the
-//! call up.
+//! A call has one ticket for all of its wait, and older calls have lower ones. It asks only if no older call stands in the
+//! line of a bucket that it takes from. Nothing is taken in advance, because tokens of one level would be used late where
+//! another one holds the call up.
 //!
-//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket refuses or holds
-//! up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation. A call within
-//! its guarantee waits behind no call at the next level.
+//! **Where a call stands.** It stands in the line of each bucket that has refused it, until it is served or gives up. So once
+//! two buckets have refused it, no later call takes from either before it, and calls of one dimension each cannot take turns
+//! at keeping it waiting. There is one exception: while a level holds a call up, the call stands in no line of a later level.
+//! Otherwise a user who has no tokens could hold up all users of an organisation. A call that an older one holds up stands in
+//! the line of that bucket, and leaves it when another bucket refuses the call or holds it up.
+//!
+//! **Guarantees.** A call within its guarantee waits behind no call at the next level. One that is beyond it stands in the line
+//! of the guarantee too, if that can ever have its cost. So later calls of the same key leave it the guarantee.
+//!
+//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket has refused or
+//! holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation.
 //!
 //! **The order.** Calls that take from the same buckets are served in the order in which they came: while one waits, wherever
 //! that is, its line is that of a bucket which the others take from too.
 //!
-//! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. In a tree in which calls that share a
-//! key also share all levels above it, a call that a level refuses keeps what it needs below: later calls of its key wait
-//! behind it in the line above.
+//! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. Of the first level it keeps the place in
+//! each line that it has joined, so no later call takes from these buckets. Once they have its tokens, the same holds of the
+//! next level, and so on.
 //!
-//! **Wake-ups.** A call leaves its waker in its line before it asks. A settlement gives its tokens back first and then wakes
-//! the first call of each line of its buckets. The first call of a line also asks again when its tokens are due.
+//! **Wake-ups.** A call leaves its waker before it asks. A settlement gives its tokens back first and then wakes the first
+//! call of each line of its buckets. A call that was refused also asks again when its tokens are due. A call whose time is
+//! over does not hold up others, even if no thread polls it. The call behind it looks again at that time.
 
+use crate::concurrency::Expiry;
 use crate::keyed::table::Fingerprint;
 use crate::sync::{AtomicU32, Guarded, Ordering, fence};
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
+
+/// A line gets another place only while it has fewer than a quarter of those that are free.
+///
+/// So one line takes a fifth of all places, and ten greedy users leave a tenth of them to the others: (4/5)^10.
+const PART_OF_FREE_PLACES: usize = 4;
 
 /// A bucket of a tree. Its dimension is a part of the fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,56 +46,91 @@ pub(super) struct Bucket {
     fingerprint: u64,
 }
 
-/// A call's place in a line. Older calls have lower tickets.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    bucket: Bucket,
-    ticket: u64,
+/// The age of a call that waits: older calls have lower tickets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// There is no place for a call.
+#[derive(Clone, Copy)]
+pub(super) enum Full {
+    /// All places are taken.
+    Queue,
+    /// A quarter as many calls wait at this bucket as there are free places.
+    Line(Bucket),
 }
 
-/// All places are taken.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Full;
+/// The result of a look at the lines.
+#[derive(Clone, Copy)]
+pub(super) enum Look {
+    /// No older call holds this one up.
+    MayAsk,
+    /// An older call does; the call before it in that line no longer counts after this time.
+    HeldUp(Option<Expiry>),
+}
 
 /// The lines of all buckets of a tree.
-pub struct Lines {
+pub(super) struct Lines {
     /// How many calls wait. It is written under the lock.
     waiting: AtomicU32,
     waiters: Guarded<Waiters>,
 }
 
-struct Waiters {
-    /// The calls, by bucket and then by age: the line of a bucket is a part of it.
+/// The calls that wait, as a holder of the lock sees them.
+pub(super) struct Waiters {
+    /// The calls, by ticket. It never grows beyond its capacity.
+    calls: Vec<Waiter>,
+    /// Where they stand, by bucket and then by ticket: the line of a bucket is a part of it.
     ///
-    /// It never grows beyond its capacity.
-    by_place: Vec<Waiter>,
+    /// It never grows beyond its capacity, because a call has at most one place for each word of its path.
+    standing: Vec<Place>,
     places: u16,
     next_ticket: u64,
 }
 
 struct Waiter {
-    place: Place,
+    ticket: Ticket,
+    /// The bucket in whose line the call stood first, to which its place is counted.
+    first: Bucket,
+    expiry: Option<Expiry>,
+    /// The tick at which its tokens are due, or a past one if that is not known.
+    due: u64,
     /// `None` once it was woken.
     waker: Option<Waker>,
 }
+
+/// A place of a call in the line of a bucket.
+#[derive(Clone, Copy)]
+struct Place {
+    bucket: Bucket,
+    ticket: Ticket,
+    /// Whether the bucket has refused the call; otherwise it holds the call up.
+    has_refused: bool,
+}
+
+// `QuotaTreeBuilder::queue` names these sizes.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Waiter>() == 64 && size_of::<Place>() == 32);
 
 impl Bucket {
     pub(super) fn new(level: usize, bucket: Fingerprint) -> Self {
         Self { level, fingerprint: bucket.get() }
     }
-}
 
-impl Place {
-    /// Returns the bucket in whose line the call waits.
-    pub(super) fn bucket(self) -> Bucket {
-        self.bucket
+    pub(super) fn level(self) -> usize {
+        self.level
+    }
+
+    pub(super) fn is_of(self, bucket: Fingerprint) -> bool {
+        self.fingerprint == bucket.get()
     }
 }
 
 impl Lines {
-    /// Allocates `places` for calls that wait.
-    pub(super) fn new(places: u16) -> Self {
-        let waiters = Waiters { by_place: Vec::with_capacity(places.into()), places, next_ticket: 0 };
+    /// Allocates `places` for calls that wait, each with a place in the lines of up to `words` buckets.
+    pub(super) fn new(places: u16, words: usize) -> Self {
+        let count = usize::from(places);
+        let standing = Vec::with_capacity(count.saturating_mul(words));
+        let waiters = Waiters { calls: Vec::with_capacity(count), standing, places, next_ticket: 0 };
         Self { waiting: AtomicU32::new(0), waiters: Guarded::new(waiters) }
     }
 
@@ -92,93 +141,160 @@ impl Lines {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Returns one of the buckets for which another call waits, if there is one.
+    /// Looks at the calls that wait.
     #[cold]
-    pub(super) fn with_waiters(&self, buckets: impl Iterator<Item = Bucket>) -> Option<Bucket> {
-        self.waiters.read(|waiters| waiters.ahead_of(u64::MAX, buckets))
+    pub(super) fn read<R>(&self, look: impl FnOnce(&Waiters) -> R) -> R {
+        self.waiters.read(look)
     }
 
     /// Gives a newcomer a place behind the calls that wait for one of its buckets; `None` if there are none.
-    pub(super) fn arrive(&self, buckets: impl Iterator<Item = Bucket>, waker: &Waker) -> Result<Option<Place>, Full> {
-        if self.waiting() == 0 {
-            return Ok(None);
-        }
-        self.add(waker, |waiters| waiters.ahead_of(u64::MAX, buckets))
+    pub(super) fn arrive(
+        &self,
+        buckets: impl Iterator<Item = Bucket>,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
+        expiry: Option<Expiry>,
+        now: u64,
+        waker: &Waker,
+    ) -> Result<Option<Ticket>, Full> {
+        self.add(guarantee_of, expiry, now, waker, |waiters| {
+            waiters.held_up_at(Ticket::NEWEST, buckets, now).map(|bucket| (bucket, false, now))
+        })
     }
 
     /// Gives a call that a bucket has refused a place in the line of that bucket. It has to ask again then.
-    pub(super) fn join(&self, bucket: Bucket, waker: &Waker) -> Result<Place, Full> {
-        self.add(waker, |_| Some(bucket))?.ok_or(Full)
+    pub(super) fn join(
+        &self,
+        bucket: Bucket,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
+        due: u64,
+        expiry: Option<Expiry>,
+        now: u64,
+        waker: &Waker,
+    ) -> Result<Ticket, Full> {
+        self.add(guarantee_of, expiry, now, waker, |_| Some((bucket, true, due)))?.ok_or(Full::Queue)
     }
 
-    fn add(&self, waker: &Waker, line: impl FnOnce(&Waiters) -> Option<Bucket>) -> Result<Option<Place>, Full> {
+    fn add(
+        &self,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
+        expiry: Option<Expiry>,
+        now: u64,
+        waker: &Waker,
+        line: impl FnOnce(&Waiters) -> Option<(Bucket, bool, u64)>,
+    ) -> Result<Option<Ticket>, Full> {
         let mut waker = Some(waker.clone());
-        let place = self.waiters.write(|waiters| {
-            let Some(bucket) = line(waiters) else { return Ok(None) };
-            if waiters.by_place.len() >= waiters.places.into() {
-                return Err(Full);
-            }
-            let place = Place { bucket, ticket: waiters.next_ticket };
+        let mut _dropped_outside_the_lock = None;
+        let added = self.waiters.write(|waiters| {
+            let Some((bucket, has_refused, due)) = line(waiters) else { return Ok(None) };
+            _dropped_outside_the_lock = waiters.make_place(bucket, now)?;
+            let ticket = Ticket(waiters.next_ticket);
             waiters.next_ticket += 1;
-            waiters.insert(Waiter { place, waker: waker.take() });
+            waiters.calls.push(Waiter { ticket, first: bucket, expiry, due, waker: waker.take() });
+            waiters.stand(Place { bucket, ticket, has_refused }, guarantee_of(bucket));
             self.count(waiters);
-            Ok(Some(place))
+            Ok(Some(ticket))
         });
         // ORDERING: SeqCst with the fence in `wake`: either a settlement sees that this call waits, or this call's next
         // question sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
         fence(Ordering::SeqCst);
-        place
+        added
     }
 
-    /// Returns whether the call may ask now. If not, `waker` wakes it when it is the first of its line.
+    /// Returns whether the call may ask now. If not, `waker` wakes it when that may have changed.
     ///
     /// It moves to the line of a bucket for which an older call waits.
-    pub(super) fn look(&self, place: &mut Place, buckets: impl Iterator<Item = Bucket>, waker: &Waker) -> bool {
+    pub(super) fn look(
+        &self,
+        ticket: Ticket,
+        buckets: impl Iterator<Item = Bucket>,
+        guarantee_of: impl Fn(Bucket) -> Option<Bucket>,
+        now: u64,
+        waker: &Waker,
+    ) -> Look {
         let waker = Some(waker.clone());
-        let (may_ask, _dropped_outside_the_lock, next) = self.waiters.write(|waiters| {
-            let own = waiters.position(*place).map(|index| &mut waiters.by_place[index].waker);
-            let earlier = own.map(|own| core::mem::replace(own, waker));
-            match waiters.ahead_of(place.ticket, core::iter::once(place.bucket).chain(buckets)) {
-                None => (true, earlier, None),
-                Some(bucket) => (false, earlier, waiters.move_to(place, bucket)),
-            }
+        let (_dropped_outside_the_lock, held_up) = self.waiters.write(|waiters| {
+            let call = waiters.call(ticket);
+            let earlier = call.map(|call| core::mem::replace(&mut call.waker, waker));
+            let held_up = waiters.held_up_at(ticket, buckets, now).map(|bucket| {
+                let moves = waiters.stand(Place { bucket, ticket, has_refused: false }, guarantee_of(bucket));
+                (bucket, moves, waiters.expiry_before(ticket, bucket, now))
+            });
+            (earlier, held_up)
         });
-        wake(next);
-        may_ask
+        let Some((bucket, moves, expiry)) = held_up else { return Look::MayAsk };
+        if moves {
+            self.leave_others(ticket, bucket, now);
+        }
+        Look::HeldUp(expiry)
     }
 
-    /// Moves a call that another bucket has refused to the line of that bucket.
+    /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
     ///
-    /// It has to look and ask again then.
-    pub(super) fn move_to(&self, place: &mut Place, bucket: Bucket) {
-        wake(self.waiters.write(|waiters| waiters.move_to(place, bucket)));
+    /// If not, it has to look and ask again: the tokens may have come before it joined the line.
+    pub(super) fn refused(
+        &self,
+        ticket: Ticket,
+        bucket: Bucket,
+        guarantee: Option<Bucket>,
+        due: u64,
+        now: u64,
+    ) -> bool {
+        let (stood, moves) = self.waiters.write(|waiters| {
+            if let Some(call) = waiters.call(ticket) {
+                call.due = due;
+            }
+            let stood = waiters.position(bucket, ticket).is_ok();
+            (stood, waiters.stand(Place { bucket, ticket, has_refused: true }, guarantee))
+        });
+        if moves {
+            self.leave_others(ticket, bucket, now);
+        }
+        stood
     }
 
     /// Removes a call that was served or has given up.
-    pub(super) fn leave(&self, place: Place) {
-        let (_dropped_outside_the_lock, next) = self.waiters.write(|waiters| {
-            let removed = waiters.remove(place);
+    pub(super) fn leave(&self, ticket: Ticket, now: u64) {
+        self.leave_where(ticket, now, |_| true);
+        let _dropped_outside_the_lock = self.waiters.write(|waiters| {
+            let index = waiters.calls.binary_search_by_key(&ticket, |call| call.ticket).ok()?;
+            let removed = waiters.calls.remove(index);
             self.count(waiters);
-            removed
+            Some(removed)
         });
-        wake(next);
+    }
+
+    /// Removes a call from the lines in which it does not stand while `bucket` refuses it or holds it up.
+    fn leave_others(&self, ticket: Ticket, bucket: Bucket, now: u64) {
+        self.leave_where(ticket, now, |place| !place.stays_beside(bucket));
+    }
+
+    /// Removes a call from some lines, and wakes those that have become the first.
+    fn leave_where(&self, ticket: Ticket, now: u64, leaves: impl Fn(&Place) -> bool) {
+        // One line at a time, because a waker must run outside the lock.
+        while let Some(next) = self.waiters.write(|waiters| {
+            let leaves = |place: &Place| place.ticket == ticket && leaves(place);
+            let Place { bucket, .. } = waiters.standing.remove(waiters.standing.iter().position(leaves)?);
+            Some(waiters.first_of(bucket, now).filter(|first| first.ticket > ticket).and_then(|next| next.waker.take()))
+        }) {
+            wake(next);
+        }
     }
 
     /// Wakes the first call of the line of each bucket, after tokens were given back to it.
-    pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>) {
+    pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
         // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
         }
         for bucket in buckets {
-            wake(self.waiters.write(|waiters| waiters.first_of(bucket)?.waker.take()));
+            wake(self.waiters.write(|waiters| waiters.first_of(bucket, now)?.waker.take()));
         }
     }
 
     fn count(&self, waiters: &Waiters) {
         // ORDERING: Relaxed: the fences in `add` and `wake` order it. There are at most 2^16 - 1.
-        self.waiting.store(waiters.by_place.len() as u32, Ordering::Relaxed);
+        self.waiting.store(waiters.calls.len() as u32, Ordering::Relaxed);
     }
 }
 
@@ -188,49 +304,116 @@ fn wake(waker: Option<Waker>) {
     }
 }
 
+impl Ticket {
+    /// The ticket of a call that is younger than all that wait.
+    pub(super) const NEWEST: Self = Self(u64::MAX);
+}
+
+impl Place {
+    /// Returns whether the call keeps this place while `bucket` refuses it or holds it up.
+    fn stays_beside(&self, bucket: Bucket) -> bool {
+        self.bucket == bucket || (self.has_refused && self.bucket.level <= bucket.level)
+    }
+}
+
+impl Waiter {
+    /// Returns whether the call still holds up others.
+    fn counts(&self, now: u64) -> bool {
+        self.expiry.is_none_or(|expiry| !expiry.has_passed(now))
+    }
+}
+
 impl Waiters {
-    fn position(&self, place: Place) -> Option<usize> {
-        self.by_place.binary_search_by_key(&place, |waiter| waiter.place).ok()
-    }
-
-    /// Returns the first call of a bucket's line.
-    fn first_of(&mut self, bucket: Bucket) -> Option<&mut Waiter> {
-        let first = self.by_place.partition_point(|waiter| waiter.place.bucket < bucket);
-        self.by_place.get_mut(first).filter(|waiter| waiter.place.bucket == bucket)
-    }
-
-    /// Returns one of the buckets for which a call waits that is older than `ticket`.
-    fn ahead_of(&self, ticket: u64, mut buckets: impl Iterator<Item = Bucket>) -> Option<Bucket> {
-        buckets.find(|&bucket| {
-            let first = self.by_place.partition_point(|waiter| waiter.place.bucket < bucket);
-            let first = self.by_place.get(first).map(|waiter| waiter.place);
-            first.is_some_and(|first| first.bucket == bucket && first.ticket < ticket)
-        })
-    }
-
-    fn insert(&mut self, waiter: Waiter) {
-        let index = self.by_place.partition_point(|other| other.place < waiter.place);
-        self.by_place.insert(index, waiter);
-    }
-
-    /// Removes a call; returns its waker, and that of the call that has become the first of the line.
-    fn remove(&mut self, place: Place) -> (Option<Waker>, Option<Waker>) {
-        let Some(index) = self.position(place) else { return (None, None) };
-        let is_first = index == 0 || self.by_place[index - 1].place.bucket != place.bucket;
-        let Waiter { waker, .. } = self.by_place.remove(index);
-        let next = if is_first { self.first_of(place.bucket).and_then(|next| next.waker.take()) } else { None };
-        (waker, next)
-    }
-
-    /// Moves a call to another line, and returns the waker of the new first call of its earlier line.
-    fn move_to(&mut self, place: &mut Place, bucket: Bucket) -> Option<Waker> {
-        if place.bucket == bucket {
+    /// Returns the first bucket in whose line a call stands that is older than `ticket`.
+    pub(super) fn held_up_at(
+        &self,
+        ticket: Ticket,
+        mut buckets: impl Iterator<Item = Bucket>,
+        now: u64,
+    ) -> Option<Bucket> {
+        if self.calls.is_empty() {
             return None;
         }
-        let (waker, next) = self.remove(*place);
-        place.bucket = bucket;
-        self.insert(Waiter { place: *place, waker });
-        next
+        buckets.find(|&bucket| self.line(bucket, now).next().is_some_and(|first| first.ticket < ticket))
+    }
+
+    /// Returns when the tokens of the first call in the line of a bucket are due, if a call stands there.
+    pub(super) fn due_at(&self, bucket: Bucket, now: u64) -> Option<u64> {
+        self.line(bucket, now).next().map(|first| first.due)
+    }
+
+    /// Returns the calls in the line of a bucket that still hold up others.
+    fn line(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = &Waiter> {
+        let start = self.standing.partition_point(|place| place.bucket < bucket);
+        let end = start + self.standing[start..].partition_point(|place| place.bucket == bucket);
+        let calls = self.standing[start..end].iter().filter_map(|place| Some(&self.calls[self.index(place.ticket)?]));
+        calls.filter(move |call| call.counts(now))
+    }
+
+    /// Returns when the call no longer counts that stands before this one in the line of a bucket.
+    fn expiry_before(&self, ticket: Ticket, bucket: Bucket, now: u64) -> Option<Expiry> {
+        self.line(bucket, now).rev().find(|before| before.ticket < ticket)?.expiry
+    }
+
+    fn first_of(&mut self, bucket: Bucket, now: u64) -> Option<&mut Waiter> {
+        let first = self.line(bucket, now).next()?.ticket;
+        self.call(first)
+    }
+
+    fn index(&self, ticket: Ticket) -> Option<usize> {
+        self.calls.binary_search_by_key(&ticket, |call| call.ticket).ok()
+    }
+
+    fn call(&mut self, ticket: Ticket) -> Option<&mut Waiter> {
+        self.index(ticket).map(|index| &mut self.calls[index])
+    }
+
+    fn position(&self, bucket: Bucket, ticket: Ticket) -> Result<usize, usize> {
+        self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
+    }
+
+    /// Puts a call into a line, and into that of the guarantee that it is beyond; returns whether it has to leave others.
+    fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
+        // A call whose time is over may have lost its place to others. It does not wait again.
+        if self.index(place.ticket).is_none() {
+            return false;
+        }
+        let guarantee = guarantee.map(|bucket| Place { bucket, has_refused: true, ..place });
+        for place in core::iter::once(place).chain(guarantee) {
+            match self.position(place.bucket, place.ticket) {
+                Ok(index) => self.standing[index].has_refused |= place.has_refused,
+                Err(index) => self.standing.insert(index, place),
+            }
+        }
+        self.standing.iter().any(|other| other.ticket == place.ticket && !other.stays_beside(place.bucket))
+    }
+
+    /// Makes a place for a call that would stand in the line of `bucket`.
+    ///
+    /// Calls whose time is over do not count. If one of them has to give up its place, it is returned, because its waker must
+    /// be dropped outside the lock.
+    fn make_place(&mut self, bucket: Bucket, now: u64) -> Result<Option<Waiter>, Full> {
+        let (mut in_all, mut in_line) = (0, 0);
+        for call in self.calls.iter().filter(|call| call.counts(now)) {
+            in_all += 1;
+            in_line += usize::from(call.first == bucket);
+        }
+        let places = usize::from(self.places);
+        if in_all >= places {
+            return Err(Full::Queue);
+        }
+        if in_line * PART_OF_FREE_PLACES >= places - in_all {
+            return Err(Full::Line(bucket));
+        }
+        if self.calls.len() < places {
+            return Ok(None);
+        }
+        let over = self.calls.iter().position(|call| !call.counts(now));
+        let over = over.map(|index| self.calls.remove(index));
+        if let Some(over) = &over {
+            self.standing.retain(|place| place.ticket != over.ticket);
+        }
+        Ok(over)
     }
 }
 

@@ -9,7 +9,7 @@
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire`, `future` | `TreeAcquire`, `TreeAcquireFuture`: how to wait |
 // | `stay` | `Stay`: one call's way through the lines, in steps |
-// | `lines` | `Lines`: the calls that wait, in a line for each bucket that refuses |
+// | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |
 
 mod acquire;

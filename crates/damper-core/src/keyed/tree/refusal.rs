@@ -13,6 +13,13 @@ pub enum TreeRefusal {
     Denied(TreeDenied),
     /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
     QueueFull,
+    /// The calls that wait at one bucket had taken their [share](super::QuotaTreeBuilder::queue) of the places.
+    LineFull {
+        /// The name of the level of the bucket.
+        level: &'static str,
+        /// The name of its dimension.
+        dimension: &'static str,
+    },
     /// The time to wait was over while older calls waited for a bucket that this call takes from.
     TimedOut,
 }
@@ -23,7 +30,7 @@ impl TreeRefusal {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Denied(denied) => denied.retry_after(),
-            Self::QueueFull | Self::TimedOut => None,
+            Self::QueueFull | Self::LineFull { .. } | Self::TimedOut => None,
         }
     }
 }
@@ -39,6 +46,9 @@ impl fmt::Display for TreeRefusal {
         match self {
             Self::Denied(denied) => denied.fmt(f),
             Self::QueueFull => f.write_str("too many calls wait for the limits, queue full"),
+            Self::LineFull { level, dimension } => {
+                write!(f, "too many calls wait for the {dimension} of this {level}, line full")
+            }
             Self::TimedOut => f.write_str("other calls waited for the limits longer than this one could"),
         }
     }

@@ -1,7 +1,7 @@
 //! The costs of a call, taken from all words of a path and settled later.
 
 use super::decision::Call;
-use super::lines::{Bucket, Lines};
+use super::lines::{Bucket, Ticket};
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
 use crate::limit::Counted;
@@ -22,7 +22,7 @@ pub trait TreeRef: Deref<Target: Settles> {}
 impl<T: Deref<Target: Settles>> TreeRef for T {}
 
 pub(super) mod sealed {
-    use crate::keyed::tree::lines::Lines;
+    use crate::keyed::tree::lines::Ticket;
 
     /// The part of a tree that its reservations need.
     pub trait Settles {
@@ -35,8 +35,8 @@ pub(super) mod sealed {
         /// Stops counting what was taken as unsettled.
         fn release(&self, taken: &Self::Taken);
 
-        /// Returns the calls that wait.
-        fn lines(&self) -> &Lines;
+        /// Removes a call that waits from its lines.
+        fn leave(&self, ticket: Ticket);
     }
 }
 
@@ -50,7 +50,9 @@ pub struct TakenWord {
     counted: Counted,
 }
 
-impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Settles
+    for QuotaTree<K, LEVELS, DIMENSIONS, C, S>
+{
     type Costs = [u32; DIMENSIONS];
     type Taken = PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>;
 
@@ -62,8 +64,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Settles for 
         }
     }
 
-    fn lines(&self) -> &Lines {
-        &self.lines
+    fn leave(&self, ticket: Ticket) {
+        self.lines.leave(ticket, self.clock.now());
     }
 }
 
@@ -159,7 +161,8 @@ where
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
-        let is_alive = tree.bounds.is_alive(self.since, tree.clock.now());
+        let now = tree.clock.now();
+        let is_alive = tree.bounds.is_alive(self.since, now);
         // In the opposite order, and of a guarantee no more than of what it guarantees: else it would have tokens again that
         // the next level has not.
         let mut most = [u32::MAX; DIMENSIONS];
@@ -186,10 +189,9 @@ where
         }
         if gives_back {
             let taken = self.taken.iter().enumerate();
-            tree.lines
-                .wake(taken.flat_map(|(level, words)| {
-                    words.iter().flatten().map(move |word| Bucket::new(level, word.bucket))
-                }));
+            let buckets = taken
+                .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
+            tree.lines.wake(buckets, now);
         }
         // Only now does the drop stop counting the reservation as unsettled.
     }

@@ -10,6 +10,8 @@ mod tree;
 #[cfg(feature = "std")]
 mod tree_day;
 #[cfg(feature = "std")]
+mod tree_fairness;
+#[cfg(feature = "std")]
 mod tree_guarantees;
 #[cfg(feature = "std")]
 mod tree_settling;
