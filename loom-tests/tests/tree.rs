@@ -191,11 +191,12 @@ fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
 type Bucket = QuotaTree<u64, 1, 1, Stopped, Hasher>;
 type Wait = TreeAcquireFuture<TreeAcquire<'static, std::sync::Arc<Bucket>, u64, 1, 1>, fn(Duration) -> Pending<()>>;
 
+type Path = [(&'static u64, [&'static Plan; 1]); 1];
+
 /// A bucket of two tokens, both taken by a call, and the path to it.
-fn taken_bucket()
--> (std::sync::Arc<Bucket>, TreeReservation<std::sync::Arc<Bucket>>, &'static [(&'static u64, [&'static Plan; 1]); 1]) {
+fn taken_bucket() -> (std::sync::Arc<Bucket>, TreeReservation<std::sync::Arc<Bucket>>, &'static Path) {
     static PLAN: LazyLock<Plan> = LazyLock::new(|| plan(2));
-    static PATH: LazyLock<[(&u64, [&Plan; 1]); 1]> = LazyLock::new(|| [(&A, [&*PLAN])]);
+    static PATH: LazyLock<Path> = LazyLock::new(|| [(&A, [&*PLAN])]);
     let builder = QuotaTreeBuilder::new(["user"], ["calls"], Stopped(7), Hasher::default());
     let tree = std::sync::Arc::new(builder.capacities([1]).queue(8).build().unwrap());
     let call = tree.reserve_owned(&PATH, [2]).unwrap();
