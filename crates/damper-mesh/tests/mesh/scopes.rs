@@ -78,7 +78,7 @@ fn refusal_of_the_widest_scope_writes_nothing() {
     assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
 }
 
-/// Another request takes the last tokens of all after the look: the caller's service and user get theirs back.
+/// Another request takes the last global tokens after the look: service and user get theirs back.
 #[test]
 fn contended_refusal_gives_back_to_the_other_scopes() {
     let clock: &Moving = Box::leak(Box::default());

@@ -219,7 +219,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
-    /// Returns whether the call is guaranteed its tokens of a word now; `None` if the level before guarantees nothing.
+    /// Returns whether the call is guaranteed its tokens of a word now.
+    ///
+    /// `None` if the level before guarantees nothing.
     fn is_guaranteed(
         &self,
         call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,

@@ -75,8 +75,8 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 /// # Estimates
 ///
 /// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A refund comes
-/// on top of a bucket's envelope. What is refunded in any stretch of time, of calls before it, is at most what was unsettled when
-/// it began: at most [`unsettled`](QuotaTreeBuilder::unsettled) bursts, two unless set. A reservation beyond
+/// on top of a bucket's envelope. In any stretch of time, calls from before it give back at most what was unsettled when it
+/// began, and that is at most [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two, unless set. A reservation beyond
 /// that is allowed, but gives nothing back. After its [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as
 /// used in full. One that is forgotten takes up the bound for two times-to-live at most.
 ///

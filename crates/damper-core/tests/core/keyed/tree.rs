@@ -275,7 +275,7 @@ fn a_cost_of_zero_is_settled_to_what_was_used() {
     assert_eq!(tree.peek(&path).map(|level| level.map(|usage| usage.used())), [[1, 500], [0, 500]]);
 }
 
-/// A reservation that is settled after its key's debt was converted would give back tokens that last another time.
+/// After the debt of a key was converted, its tokens last another time.
 #[test]
 fn a_reservation_under_an_earlier_plan_gives_nothing_back() {
     let clock = Arc::new(ManualClock::new());
