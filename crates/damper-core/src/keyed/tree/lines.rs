@@ -372,7 +372,7 @@ impl Waiters {
         self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
     }
 
-    /// Puts a call into a line, and into that of the guarantee that it is beyond; returns whether it has to leave others.
+    /// Puts a call into a line, and into that of its guarantee; returns whether it has to leave others.
     fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
         // A call whose time is over may have lost its place to others. It does not wait again.
         if self.index(place.ticket).is_none() {
