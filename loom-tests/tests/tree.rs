@@ -280,7 +280,9 @@ fn call_that_joins_another_line_asks_again() {
         static PATH: LazyLock<[(&u64, [&Plan; 2]); 1]> = LazyLock::new(|| [(&A, [&*PLAN; 2])]);
         let builder = QuotaTreeBuilder::new(["user"], ["requests", "tokens"], Stopped(7), Hasher::default());
         let tree: std::sync::Arc<Words> = std::sync::Arc::new(builder.capacities([1]).queue(1).build().unwrap());
-        let settled = [[2, 0], [0, 1]].map(|costs| tree.reserve_owned(&PATH, costs).unwrap());
+        // Each takes from one word alone, so its settlement wakes the line of that word alone.
+        let plans = [([&*PLAN, &Plan::UNLIMITED], 2), ([&Plan::UNLIMITED, &*PLAN], 1)];
+        let settled = plans.map(|(plans, cost)| tree.reserve_owned(&[(&A, plans)], [cost; 2]).unwrap());
         let mut call: Pin<Box<WaitForBoth>> = Box::pin(tree.acquire_owned(&PATH, [2, 2]).sleeping_by(|_| pending()));
         assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         let waiting = thread::spawn(move || block_on(call));
