@@ -149,65 +149,29 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, S> {
-        let Self {
-            levels,
-            dimensions,
-            capacities,
-            when_full,
-            guarantees,
-            fewest_levels,
-            unsettled,
-            time_to_live,
-            places,
-            hasher,
-            key,
-            ..
-        } = self;
-        QuotaTreeBuilder {
-            levels,
-            dimensions,
-            capacities,
-            when_full,
-            guarantees,
-            fewest_levels,
-            unsettled,
-            time_to_live,
-            places,
-            clock,
-            hasher,
-            key,
-        }
+        self.with(|_, hasher| (clock, hasher))
     }
 
     /// Sets the hasher of keys, as [`KeyedLimiterBuilder::hasher`](crate::keyed::KeyedLimiterBuilder::hasher) does.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, T> {
-        let Self {
-            levels,
-            dimensions,
-            capacities,
-            when_full,
-            guarantees,
-            fewest_levels,
-            unsettled,
-            time_to_live,
-            places,
-            clock,
-            key,
-            ..
-        } = self;
+        self.with(|clock, _| (clock, hasher))
+    }
+
+    fn with<D, T>(self, change: impl FnOnce(C, S) -> (D, T)) -> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, D, T> {
+        let (clock, hasher) = change(self.clock, self.hasher);
         QuotaTreeBuilder {
-            levels,
-            dimensions,
-            capacities,
-            when_full,
-            guarantees,
-            fewest_levels,
-            unsettled,
-            time_to_live,
-            places,
+            levels: self.levels,
+            dimensions: self.dimensions,
+            capacities: self.capacities,
+            when_full: self.when_full,
+            guarantees: self.guarantees,
+            fewest_levels: self.fewest_levels,
+            unsettled: self.unsettled,
+            time_to_live: self.time_to_live,
+            places: self.places,
             clock,
             hasher,
-            key,
+            key: self.key,
         }
     }
 
