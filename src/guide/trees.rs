@@ -60,7 +60,7 @@
 //! interleavings of a small model that happened in 156 of 59,164 states.) The rates of the guarantees may add up to the
 //! organisation's. Sold to more than that, they are first come, first served among themselves.
 //!
-//! **For keys that nobody configured**, prepare a plan of the organisation's rate divided by the keys that are active, with
+//! **Keys that nobody configured** can share a plan: divide the organisation's rate by the number of active keys, with
 //! a burst of a few calls. In a simulated day one user asked for three times an organisation's rate, and the others for a half
 //! of it on average, nine tenths at noon:
 //!

@@ -90,7 +90,7 @@ group! {
         grpc: ServerLayers,
         /// Of Mesh: `server.mesh`.
         mesh: MeshSettings,
-        /// Of a quota tree, by whichever protocol requests come: `server.tree`.
+        /// Settings of a quota tree, which may serve several protocols: `server.tree`.
         tree: TreeSettings,
     }
 }

@@ -19,7 +19,7 @@ use damper_core::time::{Clock, DefaultClock, Seed};
 /// A key is borrowed from the [`Head`], or owned where it is put together.
 pub type TreePath<'a, K, const LEVELS: usize, const DIMENSIONS: usize> = [(Cow<'a, K>, [Plan; DIMENSIONS]); LEVELS];
 
-/// The same path with everything borrowed, as the tree takes it.
+/// A path whose keys and plans are borrowed, as the tree takes it.
 type Steps<'a, K, const LEVELS: usize, const DIMENSIONS: usize> = [(&'a K, [&'a Plan; DIMENSIONS]); LEVELS];
 
 /// Reads the path of a request.

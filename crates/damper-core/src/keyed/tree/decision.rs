@@ -64,7 +64,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         }
         let mut tightest = Tightest::NONE;
         let mut failed = None;
-        // Of each dimension, whether the level before guarantees the call, and whether the look saw that too.
+        // In each dimension: whether the level before guarantees the call, and whether the look saw that too.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
         // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
         let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
@@ -180,7 +180,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     #[cold]
     pub(super) fn refusal(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Option<Refused> {
         let mut longest: Option<Refused> = None;
-        // Of each dimension, why the level before does not guarantee the call.
+        // The reason why the level before does not guarantee the call, in each dimension.
         let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
         for (place, level) in self.levels.iter().enumerate() {
             for (dimension, not_guaranteed) in not_guaranteed.iter_mut().enumerate() {

@@ -138,7 +138,7 @@ fn check_reads_the_clock_once_and_its_refusal_writes_nothing() {
     assert_eq!(resets_in().map(|time| time + waited), before, "nothing was taken, not even for a moment");
 }
 
-/// The same holds for a key and a limit for all, which each read their own clock.
+/// A key and a limit for all each read their own clock, and a refusal writes nothing there either.
 #[test]
 fn refusal_of_a_key_and_all_writes_nothing() {
     let clock = Moving::leaked();
