@@ -322,6 +322,8 @@ fn like_a_process(script: &str, tags: &SlotTags, seed: u64) -> Answer {
         QuotaTreeBuilder::new(["user", "organisation"], ["requests", "tokens"], Arc::clone(&clock), hasher)
             .unsettled(bursts)
             .time_to_live(Duration::from_micros(time_to_live))
+            // So many that no key takes over the slot of another, whose reservations would give nothing back then.
+            .capacities([1 << 14; 2])
             .build()
             .unwrap();
     let plans: Vec<Plan> = (0..3).map(|_| exact_plan(&mut random)).collect();

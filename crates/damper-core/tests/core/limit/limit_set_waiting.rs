@@ -71,12 +71,15 @@ struct Comparison {
 
 const PLACES: usize = 3;
 
+/// More bursts than the calls in flight may take, so that each settlement gives back what it did not use.
+const ALL: f64 = 4.0;
+
 impl Comparison {
     fn new(models: [Bucket; 2], slots: u32) -> Self {
         let timer = Timer::new(FREQUENCY);
         let pool = Bulkhead::with_clock(slots, Arc::clone(&timer.clock));
         let set = LimitSet::with_clock(models.map(|model| model.quota()), Arc::clone(&timer.clock));
-        let set = Arc::new(set.with_bulkhead(pool).queue(PLACES as u16));
+        let set = Arc::new(set.with_bulkhead(pool).queue(PLACES as u16).unsettled(ALL).unwrap());
         Self { set, timer, models, slots, waiting: Vec::new(), calls: Vec::new() }
     }
 
