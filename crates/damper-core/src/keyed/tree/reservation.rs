@@ -157,7 +157,8 @@ where
     /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
     /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked into
     /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt), also those that another key is guaranteed. Nothing is
-    /// given back to a bucket whose debt was [converted](QuotaTree::replan) since. Settle a call that was not made with costs of 0.
+    /// given back to a bucket whose debt was [converted](QuotaTree::replan) since, or that was full since and then used under
+    /// another plan alone. Settle a call that was not made with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
