@@ -14,6 +14,8 @@ mod tree_fairness;
 #[cfg(feature = "std")]
 mod tree_guarantees;
 #[cfg(feature = "std")]
+mod tree_orders;
+#[cfg(feature = "std")]
 mod tree_settling;
 #[cfg(feature = "std")]
 mod tree_waiting;
