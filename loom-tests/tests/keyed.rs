@@ -501,7 +501,7 @@ fn quotas_change_together_or_not_at_all() {
 /// [Nothing ordered.]
 #[test]
 fn first_sight_survives_a_stale_quota() {
-    check_preemptions(3, first_sight_survives_a_stale_quota_model);
+    check_preemptions(2, first_sight_survives_a_stale_quota_model);
 }
 
 #[test]
@@ -522,7 +522,7 @@ fn first_sight_survives_a_stale_quota_model() {
 /// The same for a known key. [`replace` Relaxed.]
 #[test]
 fn spend_survives_a_stale_quota() {
-    check_preemptions(3, spend_survives_a_stale_quota_model);
+    check_preemptions(2, spend_survives_a_stale_quota_model);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn roll_back_gives_back_each_cost_model() {
 /// A debt is owed for no longer than a burst takes. [A look that is judged without comparing the epoch.]
 #[test]
 fn look_leaves_no_word_ahead_of_a_slower_line() {
-    check_preemptions(3, || {
+    check_preemptions(2, || {
         let clock = Time::at(0);
         let set = LimitSet::with_clock([Quota::per_second(1_000).burst(1)], clock.clone());
         set.check_n(0).unwrap();

@@ -147,7 +147,7 @@ fn roll_back() {
 
 #[test]
 fn roll_back_returns_only_its_own_tokens() {
-    check_preemptions(3, roll_back);
+    check_preemptions(2, roll_back);
 }
 
 #[test]
