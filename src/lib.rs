@@ -92,11 +92,14 @@
 //! | [`breaker`] | [`CircuitBreaker`], and its permits; [`KeyedCircuitBreaker`]: a breaker per key |
 //! | [`store`] | [`BoundedStore`]: a bounded store of any value per key; [`Keyed`](store::Keyed): of values with common settings |
 //! | [`deadline`] | [`Deadline`]: the time that a piece of work may take, passed on as a value |
+//! | [`retry`] | [`Retry`]: tries again, with a [`Backoff`] and within a [`RetryBudget`] |
 //! | [`throttle`] | [`AdaptiveThrottle`](throttle::AdaptiveThrottle): refuses calls that an overloaded service would reject; `KeyedThrottle`: per key; [`Pacer`](throttle::Pacer): sleeps before calls to a service with a limit |
 //! | [`concurrency`] | [`Bulkhead`]: how many calls may be in flight at once; [`AdaptiveLimit`]: as the service's latency says; [`KeyedBulkhead`] and [`KeyedAdaptiveLimit`]: per key; `Admission`: and which calls |
+//! | [`gate`] | what all of these share: [`Verdict`](gate::Verdict), how a call went; [`Permit`](gate::Permit) and [`Refusal`](gate::Refusal), what a gate answers |
 //! | [`shadow`] | [`Shadowed`](shadow::Shadowed): a candidate decides beside the limiter or breaker in force, and changes nothing |
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`testing`] | assertions for tests of your own code |
 //! | [`guide`] | how to choose an algorithm, a rate and a burst, and what exactly is promised |

@@ -16,7 +16,7 @@
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
-//! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds; each result is counted once |
+//! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
 //! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
 //! | all | no panic on any input, no `unsafe`; a decision takes no lock and allocates nothing, but for the exceptions below |

@@ -13,8 +13,8 @@
 //! | 100,000 | 5.1 MB |
 //! | 1,000,000 | 51 MB |
 //!
-//! That is 51 bytes a key: two slots of 16 bytes, and two shared buckets of 8 bytes for keys without a slot, with an eighth for their
-//! headers. All of it is allocated at construction, and it never grows.
+//! That is 51 bytes a key: two slots of 16 bytes, and two shared buckets of 8 bytes for keys without a slot. Every seven buckets share a
+//! header of 8 bytes. All of it is allocated at construction, and it never grows.
 //!
 //! # When it is full
 //!

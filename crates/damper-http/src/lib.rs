@@ -63,7 +63,7 @@
 //! |---|---|---|
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
-//! | any service of tower, hyper-util's `TowerToHyperService` included | both layers | `tower` |
+//! | any service of tower, hyper-util's `TowerToHyperService` included | every layer of this crate | `tower` |
 //! | a client: hyper-util's, reqwest's in an [`HttpClient`], any that is a service of `http::Request` | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a client of a rate-limited server, which sleeps before a call | [`PacingLayer`] | the same |
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
@@ -102,7 +102,8 @@
 //! [throttles](damper_core::throttle::AdaptiveThrottle) and [pacers](damper_core::throttle::Pacer). To inspect or change a primitive,
 //! create it yourself and pass it to `new`.
 //!
-//! For tower services whose requests are not `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a breaker and a limit.
+//! For tower services whose requests are not `http::Request`, such as `reqwest::Client` itself, `damper::tower` has a layer for every gate, and
+//! one for pacing.
 //!
 //! Closures get the [`Head`] of a request, so they do not depend on the type of its body.
 //!

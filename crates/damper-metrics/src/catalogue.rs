@@ -31,15 +31,15 @@ catalogue! {
     LIMIT_REMAINING: Gauge "damper_limit_remaining_tokens" ["limit", "part", "scope", "function"] Count "Tokens that can be taken now.";
     LIMIT_DEBT: Gauge "damper_limit_debt_tokens" ["limit", "part", "scope", "function"] Count "Tokens that waiters and charges have taken in advance.";
     LIMIT_PAUSE: Gauge "damper_limit_pause_seconds" ["limit"] Seconds "Time until a paused limiter goes on.";
-    LIMIT_KEYS: Gauge "damper_limit_keys" ["limit", "tier", "prefix", "scope"] Count "Keys that have a slot in the table.";
+    LIMIT_KEYS: Gauge "damper_limit_keys" ["limit", "tier", "prefix", "level", "scope"] Count "Keys that have a slot in the table.";
     LIMIT_KEYS_OWING: Gauge "damper_limit_keys_owing" ["limit", "tier", "prefix", "scope"] Count "Keys with tokens that are taken and not yet refilled.";
     LIMIT_KEYS_EXHAUSTED: Gauge "damper_limit_keys_exhausted" ["limit", "tier", "prefix", "scope"] Count "Keys that have no token left.";
-    LIMIT_KEYS_CAPACITY: Gauge "damper_limit_keys_capacity" ["limit", "prefix", "scope"] Count "Keys that the table was built for.";
-    LIMIT_EVICTIONS: Counter "damper_limit_evictions_total" ["limit", "prefix", "scope"] Count "Keys that lost their slot while they owed something.";
-    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix", "scope"] Count "Calls decided by a word that keys without a slot share.";
-    LIMIT_SHARED_WORDS_SEEN: Counter "damper_limit_shared_words_seen_total" ["limit", "prefix", "scope"] Count "Words for keys without a slot that newcomers saw.";
-    LIMIT_SHARED_WORDS_BUSY: Counter "damper_limit_shared_words_busy_total" ["limit", "prefix", "scope"] Count "Those that owed something. Their share warns at 0.4 that the table becomes too small.";
-    LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix", "scope"] Count "Calls refused to keys without a slot.";
+    LIMIT_KEYS_CAPACITY: Gauge "damper_limit_keys_capacity" ["limit", "prefix", "level", "scope"] Count "Keys that the table was built for.";
+    LIMIT_EVICTIONS: Counter "damper_limit_evictions_total" ["limit", "prefix", "level", "scope"] Count "Keys that lost their slot while they owed something.";
+    LIMIT_OVERFLOWS: Counter "damper_limit_overflows_total" ["limit", "prefix", "level", "scope"] Count "Calls decided by a word that keys without a slot share.";
+    LIMIT_SHARED_WORDS_SEEN: Counter "damper_limit_shared_words_seen_total" ["limit", "prefix", "level", "scope"] Count "Words for keys without a slot that newcomers saw.";
+    LIMIT_SHARED_WORDS_BUSY: Counter "damper_limit_shared_words_busy_total" ["limit", "prefix", "level", "scope"] Count "Those that owed something. Their share warns at 0.4 that the table becomes too small.";
+    LIMIT_REFUSED_NEWCOMERS: Counter "damper_limit_refused_newcomers_total" ["limit", "prefix", "level", "scope"] Count "Calls refused to keys without a slot.";
 
     REDIS_DECISIONS: Counter "damper_redis_decisions_total" ["limit", "by", "verdict"] Count "Checks of a limit across machines that the server, the policy or this process decided, but for those that leased tokens allowed.";
     REDIS_POLICY: Gauge "damper_redis_policy_in_force" ["limit", "policy"] Count "1 while this policy decides because the server does not answer, otherwise 0.";

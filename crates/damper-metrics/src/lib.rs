@@ -31,10 +31,11 @@
 //!
 //! | source | registered |
 //! |---|---|
-//! | limiters: `RateLimiter`, `Striped`, `LimitSet`, `Pausable`, `KeyedLimiter` with its tiers | by [`register`](Exporter::register), as a reference to a `static` or an `Arc` |
-//! | `CircuitBreaker`, `KeyedCircuitBreaker`; their state changes by a [`TransitionCounter`] | by `register` |
+//! | limiters: `RateLimiter`, `RateLimiter32`, `Striped`, `LimitSet`, `Pausable`, `KeyedLimiter` with its tiers, `QuotaTree` with its levels | by [`register`](Exporter::register), as a reference to a `static` or an `Arc` |
+//! | `CircuitBreaker`, `CircuitBreaker32`, `KeyedCircuitBreaker`; their state changes by a [`TransitionCounter`] | by `register` |
 //! | `Bulkhead`, `AdaptiveLimit`, `Admission`, limits in flight per key | by `register` |
 //! | `AdaptiveThrottle`, `KeyedThrottle`, `Pacer`, retry budgets, `Hedge`, `UsualLatency`, `BoundedStore` | by `register` |
+//! | limiters of `damper::redis` | by `register` |
 //! | layers of `damper::http`, and the layer and the client of `damper::mesh` | by [`layer`](Exporter::layer), under the name that they have |
 //! | your own | by `register`, with an implementation of [`Source`] |
 //!

@@ -505,9 +505,7 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     ///
     /// Its growth warns that the table becomes too small, as [`Crowding`] explains.
     pub fn crowding(&self) -> Crowding {
-        // The counts are read in this order, so that words that are seen meanwhile count as free.
-        let busy = self.table.sum(|counts| counts.busy);
-        Crowding { looked: self.table.sum(|counts| counts.looked), busy }
+        self.table.crowding()
     }
 
     /// Returns how many calls were decided by words that keys without a slot share.

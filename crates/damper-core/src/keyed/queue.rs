@@ -201,10 +201,10 @@ impl<C: Clock> KeyedReservation<'_, C> {
         self.table.settle(&self.reserved, used, self.clock);
     }
 
-    /// Gives the tokens back, and returns whether it did.
+    /// Gives all tokens back if none were taken after them and their time has not come; otherwise none.
     ///
-    /// It does so if nothing was taken since and their time has not come. It gives back all or nothing, as
-    /// [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given back count as used.
+    /// Returns whether it did, as [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given back
+    /// count as used.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.table.cancel(&self.reserved, self.clock)

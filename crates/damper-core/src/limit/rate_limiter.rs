@@ -19,7 +19,7 @@ use core::time::Duration;
 ///
 /// # Memory ordering
 ///
-/// A check guarantees none: do not use it to publish memory to other threads or to acquire theirs.
+/// A check orders no other memory access. Do not use it to publish memory to other threads or to acquire theirs.
 ///
 /// # Examples
 ///

@@ -139,7 +139,7 @@ pub trait Line: Copy {
 /// The start of a line at its first use.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
-    /// The instant at which it starts.
+    /// The instant at which the line starts.
     pub(crate) alignment: Alignment,
     /// The tokens missing from a full bucket.
     pub(crate) missing: u32,

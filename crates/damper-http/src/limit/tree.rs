@@ -199,14 +199,16 @@ where
     }
 }
 
-/// It reads nothing, because what a tree holds belongs to keys, which no metric has.
+/// Reads how full each level is, with the label `level`.
 ///
-/// Its layer counts refusals by level and dimension.
+/// The layer counts refusals by level and dimension.
 #[cfg(feature = "metrics")]
 impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize, C, S> damper_metrics::Source
     for TreeLimit<K, LEVELS, DIMENSIONS, C, S>
 {
-    fn read(&self, _: &damper_metrics::Readings<'_>) {}
+    fn read(&self, readings: &damper_metrics::Readings<'_>) {
+        self.tree.read(readings);
+    }
 }
 
 impl<K: ToOwned + ?Sized + 'static, const LEVELS: usize, const DIMENSIONS: usize, C, S> Clone

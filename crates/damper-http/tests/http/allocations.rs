@@ -78,6 +78,7 @@ fn cloned_service_allocates_nothing() {
     assert_eq!(allocations(tower::service_fn(move |request| service.clone().call(request))), 0);
 }
 
+// CLAIM: all
 #[test]
 fn permitted_call_allocates_nothing() {
     static BREAKER: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);

@@ -96,10 +96,10 @@ async fn refusal_names_the_level_and_the_dimension_and_no_key() {
     assert_eq!(*limited.lock().unwrap(), [("user", "tokens"), ("organisation", "tokens")]);
 }
 
-/// Refusals are counted by level and dimension, and no label has a key.
+/// Refusals are counted by level and dimension, and keys by level. No label has a key.
 #[cfg(feature = "metrics")]
 #[test]
-fn refusals_are_counted_by_level_and_dimension() {
+fn refusals_and_keys_are_counted_by_level() {
     let recorder = metrics_util::debugging::DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let layer = layer(&tree()).costs(|_| [1, 1_000]).named("model").unwrap();
@@ -109,7 +109,6 @@ fn refusals_are_counted_by_level_and_dimension() {
     });
     let exporter = damper::metrics::Exporter::new().layer(layer.clone());
     metrics::with_local_recorder(&recorder, || {
-        exporter.record();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut client = Client::of(serve_hello(layer).await).await;
@@ -117,6 +116,7 @@ fn refusals_are_counted_by_level_and_dimension() {
                 get(&mut client, user).await;
             }
         });
+        exporter.record();
     });
     let mut counts = Vec::new();
     for (key, _, _, value) in snapshotter.snapshot().into_vec() {
@@ -129,8 +129,14 @@ fn refusals_are_counted_by_level_and_dimension() {
         counts,
         [
             "damper_limit_allowed_total limit=model Counter(3)",
+            "damper_limit_keys limit=model,level=organisation Gauge(2.0)",
+            "damper_limit_keys limit=model,level=user Gauge(6.0)",
+            "damper_limit_keys_capacity limit=model,level=organisation Gauge(16384.0)",
+            "damper_limit_keys_capacity limit=model,level=user Gauge(16384.0)",
             "damper_limit_refused_total limit=model,level=organisation,dimension=tokens,plan=team Counter(2)",
             "damper_limit_refused_total limit=model,level=user,dimension=tokens,plan=free Counter(1)",
+            "damper_limit_shared_words_seen_total limit=model,level=organisation Counter(2)",
+            "damper_limit_shared_words_seen_total limit=model,level=user Counter(6)",
         ]
     );
 }

@@ -6,7 +6,7 @@ use crate::catalogue::{
     STORE_ENTRIES, STORE_EVICTIONS, STORE_KEPT_EVICTIONS,
 };
 use crate::{Readings, Source};
-use damper_core::keyed::KeyedLimiter;
+use damper_core::keyed::{KeyedLimiter, QuotaTree};
 use damper_core::limit::{
     Algorithm, InFlight, KeyedAlgorithm, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage,
 };
@@ -75,6 +75,24 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S,
         readings.record_number(&LIMIT_SHARED_WORDS_SEEN, crowding.looked());
         readings.record_number(&LIMIT_SHARED_WORDS_BUSY, crowding.busy());
         readings.record_number(&LIMIT_REFUSED_NEWCOMERS, self.refused_newcomers());
+    }
+}
+
+/// The keys of each level, with the label `level`, and the events of its table.
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> Source for QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+    fn read(&self, readings: &Readings<'_>) {
+        let (keys, capacities, evictions) = (self.keys(), self.capacities(), self.evictions());
+        let (overflows, crowding, refused) = (self.overflows(), self.crowding(), self.refused_newcomers());
+        for (level, name) in self.levels().into_iter().enumerate() {
+            let of_level = readings.with("level", name);
+            of_level.record_number(&LIMIT_KEYS, keys[level] as u64);
+            of_level.record_number(&LIMIT_KEYS_CAPACITY, capacities[level] as u64);
+            of_level.record_number(&LIMIT_EVICTIONS, evictions[level]);
+            of_level.record_number(&LIMIT_OVERFLOWS, overflows[level]);
+            of_level.record_number(&LIMIT_SHARED_WORDS_SEEN, crowding[level].looked());
+            of_level.record_number(&LIMIT_SHARED_WORDS_BUSY, crowding[level].busy());
+            of_level.record_number(&LIMIT_REFUSED_NEWCOMERS, refused[level]);
+        }
     }
 }
 

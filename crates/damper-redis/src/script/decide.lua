@@ -1,4 +1,4 @@
--- The shared bucket of one limit across machines: the one script of damper-redis.
+-- The shared bucket of one limit across machines: the one script that decides. `server/beat.lua` counts processes.
 --
 -- It runs take, lease or reset on the limits of one subject, or a take on limits by plan, with the server's own time. Every amount is a whole number
 -- in a double, so nothing here may exceed 2^53, or it would be rounded. Times are µs since 1970. It is one long file, because a

@@ -48,7 +48,7 @@ enum Destination {
 /// The most attempts of a call. A missing script and the redirections of a healthy cluster take fewer.
 const STEPS: u32 = 6;
 
-/// The markers that are set at once. What a connection buffers stays below 64 KiB.
+/// The markers that are set at once, so that a connection buffers less than 64 KiB.
 const SETS_AT_ONCE: usize = 256;
 
 impl Connection {

@@ -14,7 +14,7 @@ const BEGINNINGS: [&str; 5] = [
     "received fatal alert: ",
 ];
 
-/// The message of a fault in the server, which another attempt may not meet.
+/// The message of a server fault that may be gone at the next attempt.
 const TRANSIENT: &str = "received fatal alert: InternalError";
 
 /// Parts of rustls's messages, and the advice for each.

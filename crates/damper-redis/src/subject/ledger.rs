@@ -48,7 +48,9 @@ pub(super) struct Ledger {
     pub(super) acked: u64,
     /// The request for leased tokens in flight.
     pub(super) in_flight: Option<OpenCommand>,
-    /// The tokens that the server counts as held by this process. A refund fills the lease no further.
+    /// The tokens that the server counts as held by this process.
+    ///
+    /// A refund never fills the lease beyond this number.
     pub(super) counted: u32,
     /// The tokens that other processes held as of the last reply.
     pub(super) others: u32,

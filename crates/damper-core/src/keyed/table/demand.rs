@@ -12,7 +12,7 @@ use crate::quota::{Plan, PlanClock};
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
-/// A demand to take tokens that are there, or to take them in advance.
+/// A demand to take available tokens, or to take tokens in advance.
 pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
     /// The bucket's answer when it allows the demand.
     type Allowed;
@@ -24,7 +24,9 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     fn tokens(self) -> u32;
 
-    /// Returns the deepest debt that it may leave, in units of the line, if it brings that.
+    /// Returns the deepest debt that the demand may leave, in units of the line.
+    ///
+    /// Used only with `BRINGS_ITS_DEPTH`.
     fn deepest_debt(self) -> u64 {
         0
     }
@@ -116,7 +118,7 @@ impl<A: UnderQuota> Demand<A> for Check {
     }
 }
 
-/// The demand to take `n` tokens that are there, under a plan that comes with the call.
+/// The demand to take `n` available tokens under the plan that the call passes.
 #[cfg(feature = "alloc")]
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct PlannedCheck<'p> {

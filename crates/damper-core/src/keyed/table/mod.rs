@@ -62,6 +62,7 @@ pub(super) use slots::{MOST_TIERS, SLOTS_PER_KEY, Slot, SlotWord, WAYS};
 pub(super) use waiting::TableReservation;
 
 use super::census::KeyCensus;
+use super::crowding::Crowding;
 use crate::limit::{Allowed, Denied, PerKey, UnderQuota};
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{Guarded, SpinWait, const_unless_loom};
@@ -225,6 +226,13 @@ impl<A> Table<A> {
     /// Adds up what each lock counted.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.shared.sum(of)
+    }
+
+    /// Returns how many shared words newcomers saw, and how many of them were busy.
+    pub(super) fn crowding(&self) -> Crowding {
+        // The counts are read in this order, so that words that are seen meanwhile count as free.
+        let busy = self.sum(|counts| counts.busy);
+        Crowding { looked: self.sum(|counts| counts.looked), busy }
     }
 
     /// Vacates all slots and forgets what is owed in shared words.

@@ -44,7 +44,7 @@ pub(super) struct Tiers {
 
 pub(super) struct Tier {
     pub(super) quota: LiveQuota,
-    /// The deepest debt that a key ever brought along to this tier, in its tokens (or windows).
+    /// The deepest debt that a key had when it was moved to this tier, in the tier's tokens or windows.
     deepest_moved: AtomicU64,
 }
 

@@ -205,7 +205,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
             let kept = level.checked_sub(1).and_then(|before| self.guarantees[before]).unwrap_or(0.0);
             // At most 2^31.
             let kept = (kept * f64::from(KEPT_IN_FULL)) as u32;
-            Level { name: self.levels[level], table, is_guarantee: self.guarantees[level].is_some(), kept, unsettled }
+            let is_guarantee = self.guarantees[level].is_some();
+            Level { name: self.levels[level], table, capacity: words[level], is_guarantee, kept, unsettled }
         });
         Ok(QuotaTree {
             levels,

@@ -213,7 +213,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns whether a call may have to wait behind others for the tokens of a word.
     ///
-    /// One within its guarantee does not wait behind those that would borrow. A level of guarantees refuses no call, but an older
+    /// A call within its guarantee does not wait behind calls that would borrow. A level of guarantees refuses no call, but an older
     /// call of the same key may wait for it.
     pub(super) fn may_wait(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, place: usize, dimension: usize) -> bool {
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)

@@ -9,12 +9,14 @@
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire`, `future` | `TreeAcquire`, `TreeAcquireFuture`: how to wait |
 // | `stay` | `Stay`: one call's way through the lines, in steps |
+// | `counts` | how full the tables are, a number for each level |
 // | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |
 
 mod acquire;
 mod answer;
 mod builder;
+mod counts;
 mod decision;
 mod future;
 mod lines;
@@ -122,6 +124,8 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
 struct Level {
     name: &'static str,
     table: Table<ByPlan>,
+    /// The number of keys that the table was built for, once for each dimension.
+    capacity: usize,
     /// Whether the plans of this level guarantee a part of what the next level has, and limit nothing.
     is_guarantee: bool,
     /// How much of a burst stays for the calls that the level before guarantees; [`KEPT_IN_FULL`] is all of it.

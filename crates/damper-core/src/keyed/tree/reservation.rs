@@ -32,7 +32,7 @@ pub(super) mod sealed {
         /// The words that costs were taken from.
         type Taken;
 
-        /// Stops counting what was taken as unsettled.
+        /// Subtracts what was taken from the tokens that count as unsettled.
         fn release(&self, taken: &Self::Taken);
 
         /// Removes a call that waits from its lines.

@@ -464,9 +464,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         longest.map(|(index, denied)| LimitSetDenied::new(*denied, index, limits[index].quota()))
     }
 
-    /// Takes of a limit whose look was not enough, or whose swap lost.
+    /// Takes a limit's cost again, after its look was not enough or its swap failed.
     ///
-    /// If it refuses, the limits before it get their tokens back.
+    /// If the limit refuses, the limits before it get their tokens back.
     #[cold]
     fn take_anew(
         &self,

@@ -1,4 +1,4 @@
-//! All interleavings of a few calls that take from three words: look at all, then swap one after the other.
+//! Explores all interleavings of a few calls that take from three words: look at all, then swap each.
 //!
 //! The rules are those of [`QuotaTree`](damper::QuotaTree) and of [`LimitSet`](damper::LimitSet), in a model that is small
 //! enough to visit every state. Memory is sequentially consistent here; the models of loom are about its order.
@@ -99,7 +99,7 @@ impl World {
         Some(world)
     }
 
-    /// Returns by how many tokens the served calls exceed the envelope of a word in any stretch of time until now.
+    /// Returns by how many tokens the served calls exceed a word's envelope in any stretch of time.
     ///
     /// The time of a call is that of its look.
     fn beyond(&self, word: usize) -> u8 {
@@ -149,7 +149,7 @@ fn search(rules: Rules, calls: usize, to_come: u8) -> Found {
         let mut costs = costs;
         costs.rotate_left(rotation);
         for drained in 0..8 {
-            // What can be had of each word: all, or nothing until time brings it.
+            // Each word has all of its tokens, or none until time brings them.
             let debts = [0, 1, 2].map(|word| if drained >> word & 1 == 1 { BURST } else { 0 });
             explore(&mut found, rules, debts, &costs[..calls], to_come);
         }

@@ -71,7 +71,7 @@ struct Comparison {
 
 const PLACES: usize = 3;
 
-/// More bursts than the calls in flight may take, so that each settlement gives back what it did not use.
+/// More bursts than the calls in flight may take, so that each settlement gives its rest back.
 const ALL: f64 = 4.0;
 
 impl Comparison {
@@ -199,7 +199,7 @@ impl Comparison {
 proptest! {
     #![proptest_config(cases(400))]
 
-    // CLAIM: its waiters
+    // CLAIM: LimitSet
     #[test]
     fn waiters_are_served_in_order_within_the_envelope(models in [bucket(), bucket()], slots in 0..4u32, acts in prop::collection::vec(act(), 1..60)) {
         let mut comparison = Comparison::new(models, slots);
@@ -250,7 +250,7 @@ fn settlement_wakes_the_first_waiter_only() {
     assert!(second.woken.take() && second.is_served());
 }
 
-// CLAIM: its waiters
+// CLAIM: LimitSet
 #[test]
 fn cancelled_waiter_keeps_others_in_place() {
     let clock = ManualClock::new();

@@ -68,6 +68,7 @@ fn refund_serves_a_waiter_earlier() {
     assert_eq!((waits(), limiter.debt(), limiter.peek().remaining()), ([0, 0], 0, 0));
 }
 
+// CLAIM: its waiters
 #[test]
 fn newcomer_does_not_overtake_a_waiter() {
     let clock = ManualClock::new();

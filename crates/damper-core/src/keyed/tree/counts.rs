@@ -1,0 +1,48 @@
+//! The counts of a tree's tables, a number for each level.
+
+use super::QuotaTree;
+use crate::keyed::Crowding;
+
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+    /// Returns how many keys each level was built for, its [capacity](super::QuotaTreeBuilder::capacities) once for each
+    /// dimension.
+    #[must_use]
+    pub fn capacities(&self) -> [usize; LEVELS] {
+        self.levels.each_ref().map(|level| level.capacity)
+    }
+
+    /// Returns how many keys have a slot in each level, whether they owe something or not.
+    ///
+    /// A key counts once for each dimension in which a plan limits it.
+    #[must_use]
+    pub fn keys(&self) -> [usize; LEVELS] {
+        // The sum is at most the number of slots, except for keys that come and go while they are counted.
+        self.levels.each_ref().map(|level| level.table.sum(|counts| counts.keys) as usize)
+    }
+
+    /// Returns how many keys of each level lost their slot while they owed something.
+    #[must_use]
+    pub fn evictions(&self) -> [u64; LEVELS] {
+        self.levels.each_ref().map(|level| level.table.sum(|counts| counts.evictions))
+    }
+
+    /// Returns how many shared words newcomers of each level saw, and how many of them were busy.
+    ///
+    /// Its growth warns that a table becomes too small, as [`Crowding`] explains.
+    #[must_use]
+    pub fn crowding(&self) -> [Crowding; LEVELS] {
+        self.levels.each_ref().map(|level| level.table.crowding())
+    }
+
+    /// Returns how many decisions of each level were made by words that keys without a slot share.
+    #[must_use]
+    pub fn overflows(&self) -> [u64; LEVELS] {
+        self.levels.each_ref().map(|level| level.table.sum(|counts| counts.overflows))
+    }
+
+    /// Returns how many calls were refused by each level because a key had no slot.
+    #[must_use]
+    pub fn refused_newcomers(&self) -> [u64; LEVELS] {
+        self.levels.each_ref().map(|level| level.table.sum(|counts| counts.refused_newcomers))
+    }
+}
