@@ -299,3 +299,17 @@ fn a_newcomer_without_a_slot_is_not_contended() {
     let denied = (0..64).find_map(|key| tree.check(&[(&key, [&plan]), (&key, [&plan])], [1]).err()).unwrap();
     assert_eq!((denied.level(), denied.is_contended()), (1, false));
 }
+
+#[test]
+fn levels_say_how_full_they_are() {
+    let tree = tree(&Arc::default());
+    let (plan, none) = (plan(Quota::per_hour(10)), Plan::UNLIMITED);
+    tree.check(&[(&1, [&plan, &plan]), (&9, [&plan, &none])], [1, 1]).unwrap();
+    assert_eq!((tree.keys(), tree.capacities()), ([2, 1], [128, 32]));
+    assert_eq!((tree.evictions(), tree.overflows(), tree.refused_newcomers()), ([0; 2], [0; 2], [0; 2]));
+    (2..2_000).for_each(|user| _ = tree.check(&[(&user, [&plan, &none]), (&9, [&none; 2])], [1, 1]));
+    let [users, organisations] = tree.overflows();
+    assert!(users > 1_000 && organisations == 0, "{users} and {organisations}");
+    let [users, organisations] = tree.crowding();
+    assert!(users.looked() > 1_000 && organisations.looked() <= 1, "{users:?} and {organisations:?}");
+}
