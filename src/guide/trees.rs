@@ -147,6 +147,10 @@
 //! Headers report the limit of which the smallest part is left. A refusal names its level and its dimension in its text, in
 //! [`Limited`](crate::http::Limited) and in the labels of the metric `damper_limit_refused_total`, which has the name of the
 //! plan too if [`plan_names`](crate::http::RateLimitLayer::plan_names) is set. Keys appear in none of them.
+//!
+//! The metrics of a layer, or of a tree that is registered with an [`Exporter`](crate::metrics::Exporter), say how many keys
+//! each level has and was built for, and warn before a table is too small ([`full_table`](super::full_table)).
+//!
 //! `cargo run --example ai_gateway` is a gateway to a language model, over real sockets.
 //!
 //! # Plans by name
