@@ -23,11 +23,13 @@ pub struct Decided<T> {
 }
 
 /// The answer to a request that may pass.
-pub struct Passage {
-    /// The standing of the limit, if it was asked for.
-    pub(super) standing: Option<Standing>,
-    /// The costs that were reserved, if the limit makes reservations and responses correct costs.
-    pub(super) reservation: Option<Box<dyn Reservation>>,
+///
+/// A reservation has its standing in its box, so that the answer to all other requests does not grow.
+pub enum Passage {
+    /// The limit remembers nothing of the request. Its standing, if it was asked for.
+    Taken(Option<Standing>),
+    /// The limit makes reservations, and responses correct costs.
+    Reserved(Box<dyn Reservation>),
 }
 
 /// An exempt request has no permit.
@@ -46,17 +48,15 @@ impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
             && let Correction::Reserve(reserve) = settling.correction()
         {
             return match reserve(&self.limit, head, cost, self.headers.detail()) {
-                Ok((standing, reservation)) => {
-                    let decision = Passage { standing, reservation: Some(reservation) };
-                    gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
+                Ok(reservation) => {
+                    gate::Answer::Pass(Some(Decided { decision: Passage::Reserved(reservation), cost, candidate }))
                 }
                 Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
             };
         }
         match self.limit.decide(head, cost, self.detail) {
             gate::Answer::Pass(standing) => {
-                let decision = Passage { standing, reservation: None };
-                gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
+                gate::Answer::Pass(Some(Decided { decision: Passage::Taken(standing), cost, candidate }))
             }
             gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
             gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
@@ -70,7 +70,10 @@ impl Permit for Decided<Passage> {
     const HOLDS: bool = false;
 
     fn standing(&self) -> Option<Standing> {
-        self.decision.standing
+        match &self.decision {
+            Passage::Taken(standing) => *standing,
+            Passage::Reserved(reservation) => reservation.standing(),
+        }
     }
 }
 
@@ -108,7 +111,10 @@ impl<T: fmt::Debug> fmt::Debug for Decided<T> {
 
 impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage").field("standing", &self.standing).finish_non_exhaustive()
+        match self {
+            Self::Taken(standing) => f.debug_tuple("Taken").field(standing).finish(),
+            Self::Reserved(reservation) => f.debug_tuple("Reserved").field(&reservation.taken()).finish(),
+        }
     }
 }
 
@@ -130,10 +136,7 @@ impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
         let this = self.project();
         let (cost, candidate) = (*this.cost, *this.candidate);
         Poll::Ready(match ready!(this.decision.poll(context)) {
-            Ok(standing) => {
-                let decision = Passage { standing, reservation: None };
-                Ok(Some(Decided { decision, cost, candidate }))
-            }
+            Ok(standing) => Ok(Some(Decided { decision: Passage::Taken(standing), cost, candidate })),
             Err(decision) => Err(Decided { decision, cost, candidate }),
         })
     }
