@@ -134,8 +134,9 @@ impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (cost, candidate) = (*this.cost, *this.candidate);
-        Poll::Ready(match ready!(this.decision.poll(context)) {
+        let decision = ready!(this.decision.poll(context));
+        let (cost, candidate) = (*this.cost, this.candidate.take());
+        Poll::Ready(match decision {
             Ok(standing) => Ok(Some(Decided { decision: Passage::Taken(standing), cost, candidate })),
             Err(decision) => Err(Decided { decision, cost, candidate }),
         })
