@@ -1,5 +1,6 @@
 //! The limit of a layer as a gate.
 
+use super::costs::{ONE_TOKEN, Settling};
 use super::settings::RateLimitSettings;
 use super::shadow::CandidateAnswer;
 use crate::Head;
@@ -7,6 +8,7 @@ use crate::limit::{Correction, Limit, LimitAnswer, Refusal, Reservation, Standin
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
+use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -42,18 +44,15 @@ impl<L: Limit> Gate for RateLimitSettings<L> {
 impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
     #[inline]
     fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
-        let Some(cost) = self.cost_of(head) else { return gate::Answer::Pass(None) };
+        let cost = if self.is_plain {
+            ONE_TOKEN
+        } else {
+            match self.prepare(head) {
+                ControlFlow::Continue(cost) => cost,
+                ControlFlow::Break(answer) => return answer,
+            }
+        };
         let candidate = self.ask_candidate(head, cost);
-        if let Some(settling) = &self.settling
-            && let Correction::Reserve(reserve) = settling.correction()
-        {
-            return match reserve(&self.limit, head, cost, self.headers.detail()) {
-                Ok(reservation) => {
-                    gate::Answer::Pass(Some(Decided { decision: Passage::Reserved(reservation), cost, candidate }))
-                }
-                Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
-            };
-        }
         match self.limit.decide(head, cost, self.detail) {
             gate::Answer::Pass(standing) => {
                 gate::Answer::Pass(Some(Decided { decision: Passage::Taken(standing), cost, candidate }))
@@ -61,6 +60,26 @@ impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
             gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
             gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
         }
+    }
+}
+
+impl<L: Limit> RateLimitSettings<L> {
+    /// Returns the cost of a request, or the answer to one that is exempt or reserves its cost.
+    ///
+    /// Apart, so that plain layers do not grow.
+    #[cold]
+    fn prepare(&self, head: &Head<'_>) -> ControlFlow<AnswerOf<Self>, u32> {
+        let Some(cost) = self.cost_of(head) else { return ControlFlow::Break(gate::Answer::Pass(None)) };
+        let Some(Correction::Reserve(reserve)) = self.settling.as_ref().map(Settling::correction) else {
+            return ControlFlow::Continue(cost);
+        };
+        let candidate = self.ask_candidate(head, cost);
+        ControlFlow::Break(match reserve(&self.limit, head, cost, self.headers.detail()) {
+            Ok(reservation) => {
+                gate::Answer::Pass(Some(Decided { decision: Passage::Reserved(reservation), cost, candidate }))
+            }
+            Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+        })
     }
 }
 

@@ -54,19 +54,20 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     #[inline]
     fn hold(&self, permit: Option<Decided<Passage>>, request: &Request<B>) -> AfterResponse<L> {
         let Some(Decided { decision, cost, candidate }) = permit else { return AfterResponse(None) };
-        let head = self.head(request);
-        self.settings.record_allowed(&head, &candidate);
+        // Most requests need no head any more.
+        let head = || self.head(request);
+        self.settings.record_allowed(head, &candidate);
         let report = match decision {
             Passage::Taken(None) => return AfterResponse(None),
             Passage::Taken(Some(standing)) if self.settings.settling.is_none() => {
                 Report::Headers(standing, Arc::clone(&self.settings))
             }
             Passage::Taken(Some(standing)) => {
-                Report::Settle(Unsettled::new(&head, Taken::Tokens(cost), Some(standing), &self.settings))
+                Report::Settle(Unsettled::new(&head(), Taken::Tokens(cost), Some(standing), &self.settings))
             }
             Passage::Reserved(reservation) => {
                 let standing = reservation.standing();
-                Report::Settle(Unsettled::new(&head, Taken::Reserved(reservation), standing, &self.settings))
+                Report::Settle(Unsettled::new(&head(), Taken::Reserved(reservation), standing, &self.settings))
             }
         };
         AfterResponse(Some(Box::new(report)))
