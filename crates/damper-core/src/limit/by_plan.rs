@@ -73,6 +73,8 @@ impl Bucket {
         if keep > 0 && left < keep && n > 0 { None } else { Some((after, left)) }
     }
 
+    /// Returns the refusal of `n` tokens of which `keep` have to be left.
+    #[cold]
     fn denied(&self, n: u32, keep: u32) -> Denied {
         match n.checked_add(keep) {
             Some(n) => Denied::of(&self.line, self.word, self.here, n),
@@ -105,7 +107,7 @@ const fn tag_after(level: u64, at: u64, plan: &Plan) -> u64 {
 impl ByPlan {
     /// Takes as [`take`](Self::take) does, on the fast path.
     ///
-    /// `None` if the bucket is below empty, or the plan has no limit.
+    /// `None` if the bucket is below empty, if the plan has no limit, or if `n` and `keep` are more than any burst.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(crate) fn take_straight(
@@ -121,7 +123,8 @@ impl ByPlan {
             Some((after, left)) => Some(Ok((bucket.level(tag_after(level, at, plan), after, at), left))),
             // It may be a bucket whose clock stepped back, which the slow path heals.
             None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
-            None => Some(Err(bucket.denied(n, keep))),
+            // A sum that overflows is for the slow path. No function here is given the bucket, which would have to be in memory.
+            None => Some(Err(Denied::of(&bucket.line, bucket.word, bucket.here, n.checked_add(keep)?))),
         }
     }
 

@@ -71,13 +71,16 @@ impl<L> fmt::Debug for Correction<L> {
     }
 }
 
-/// The answer to a request that reserves its cost, with the standing if it was asked for.
-pub(crate) type ReserveAnswer = Result<(Option<Standing>, Box<dyn Reservation>), Refusal>;
+/// The answer to a request that reserves its cost.
+pub(crate) type ReserveAnswer = Result<Box<dyn Reservation>, Refusal>;
 
 /// The cost of a request that was taken, to be settled.
 ///
 /// If it is dropped instead, the cost stays taken.
 pub trait Reservation: Send + Sync {
+    /// Returns the standing of the limit when the cost was taken, if it was asked for.
+    fn standing(&self) -> Option<Standing>;
+
     /// Returns the cost that was taken, in each dimension.
     fn taken(&self) -> Box<[u32]>;
 

@@ -171,30 +171,41 @@ where
             C: Clock + Send + Sync + 'static,
             S: BuildHasher + Send + Sync + 'static,
         {
-            limit.take(head, cost, detail, |tree, path, costs| {
+            let (standing, reservation) = limit.take(head, cost, detail, |tree, path, costs| {
                 let reservation = tree.reserve_owned(path, costs)?;
-                Ok((reservation.allowed(), Box::new(reservation) as Box<dyn Reservation>))
-            })
+                Ok((reservation.allowed(), reservation))
+            })?;
+            Ok(Box::new(Reserved { standing, reservation }))
         }
         Correction::Reserve(reserve)
     }
 }
 
+/// The costs of a request that were reserved in a tree.
+struct Reserved<R> {
+    standing: Option<Standing>,
+    reservation: R,
+}
+
 impl<K, const LEVELS: usize, const DIMENSIONS: usize, C, S> Reservation
-    for TreeReservation<Arc<QuotaTree<K, LEVELS, DIMENSIONS, C, S>>>
+    for Reserved<TreeReservation<Arc<QuotaTree<K, LEVELS, DIMENSIONS, C, S>>>>
 where
     K: Hash + ?Sized + 'static,
     C: Clock + Send + Sync,
     S: BuildHasher + Send + Sync,
 {
+    fn standing(&self) -> Option<Standing> {
+        self.standing
+    }
+
     fn taken(&self) -> Box<[u32]> {
-        self.costs().into()
+        self.reservation.costs().into()
     }
 
     fn settle(self: Box<Self>, used: &[u32]) {
         // Another number of dimensions cannot come here; the costs would count as used.
         if let Ok(used) = used.try_into() {
-            (*self).settle(used);
+            self.reservation.settle(used);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Refused;
 use super::settings::RateLimitSettings;
 use crate::Head;
-use crate::limit::{CorrectedLimit, Correction, Reservation, SettledLimit, Standing, Tokens};
+use crate::limit::{CorrectedLimit, Correction, Detail, Reservation, SettledLimit, Standing, Tokens};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -180,13 +180,15 @@ impl<L> Unsettled<L> {
         parts.version = head.version;
         parts.headers = head.headers.clone();
         parts.extensions = head.extensions.clone();
+        // A correction needs a standing that no header reports.
+        let standing = standing.filter(|_| settings.headers.detail() == Detail::Standing);
         Box::new(Self { parts, peer: head.peer(), taken, standing, settings: Arc::clone(settings) })
     }
 
     /// Corrects the cost of the request to that by this response, which gets its headers.
     ///
     /// Returns what corrects it further, if the body of the response is counted.
-    pub(super) fn settle_by(self: Box<Self>, response: &mut response::Parts) -> Option<Box<BodyCounter>> {
+    pub(super) fn settle_by(self: Box<Self>, response: &mut response::Parts) -> Option<BodyCounter> {
         let settings = Arc::clone(&self.settings);
         if let Some(standing) = self.standing {
             settings.write_headers(&mut response.headers, standing);
@@ -202,7 +204,7 @@ impl<L> Unsettled<L> {
             }
             if let Some(SettlingByBody { count, outlive }) = &settling.by_body {
                 let count = count(&head, response);
-                return Some(Box::new(BodyCounter { count, used, reservation: Some(outlive(self)) }));
+                return Some(BodyCounter { count, used, reservation: Some(outlive(self)) });
             }
         }
         self.settle_to(&used);
@@ -234,6 +236,10 @@ impl<L> Unsettled<L> {
 }
 
 impl<L: Send + Sync> Reservation for Unsettled<L> {
+    fn standing(&self) -> Option<Standing> {
+        self.standing
+    }
+
     fn taken(&self) -> Box<[u32]> {
         self.taken()
     }

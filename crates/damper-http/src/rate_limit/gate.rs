@@ -1,5 +1,6 @@
 //! The limit of a layer as a gate.
 
+use super::costs::{ONE_TOKEN, Settling};
 use super::settings::RateLimitSettings;
 use super::shadow::CandidateAnswer;
 use crate::Head;
@@ -7,6 +8,7 @@ use crate::limit::{Correction, Limit, LimitAnswer, Refusal, Reservation, Standin
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
+use core::ops::ControlFlow;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -23,11 +25,13 @@ pub struct Decided<T> {
 }
 
 /// The answer to a request that may pass.
-pub struct Passage {
-    /// The standing of the limit, if it was asked for.
-    pub(super) standing: Option<Standing>,
-    /// The costs that were reserved, if the limit makes reservations and responses correct costs.
-    pub(super) reservation: Option<Box<dyn Reservation>>,
+///
+/// A reservation has its standing in its box, so that the answer to all other requests does not grow.
+pub enum Passage {
+    /// The limit remembers nothing of the request. Its standing, if it was asked for.
+    Taken(Option<Standing>),
+    /// The limit makes reservations, and responses correct costs.
+    Reserved(Box<dyn Reservation>),
 }
 
 /// An exempt request has no permit.
@@ -40,27 +44,42 @@ impl<L: Limit> Gate for RateLimitSettings<L> {
 impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
     #[inline]
     fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
-        let Some(cost) = self.cost_of(head) else { return gate::Answer::Pass(None) };
+        let cost = if self.is_plain {
+            ONE_TOKEN
+        } else {
+            match self.prepare(head) {
+                ControlFlow::Continue(cost) => cost,
+                ControlFlow::Break(answer) => return answer,
+            }
+        };
         let candidate = self.ask_candidate(head, cost);
-        if let Some(settling) = &self.settling
-            && let Correction::Reserve(reserve) = settling.correction()
-        {
-            return match reserve(&self.limit, head, cost, self.headers.detail()) {
-                Ok((standing, reservation)) => {
-                    let decision = Passage { standing, reservation: Some(reservation) };
-                    gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
-                }
-                Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
-            };
-        }
         match self.limit.decide(head, cost, self.detail) {
             gate::Answer::Pass(standing) => {
-                let decision = Passage { standing, reservation: None };
-                gate::Answer::Pass(Some(Decided { decision, cost, candidate }))
+                gate::Answer::Pass(Some(Decided { decision: Passage::Taken(standing), cost, candidate }))
             }
             gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
             gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
         }
+    }
+}
+
+impl<L: Limit> RateLimitSettings<L> {
+    /// Returns the cost of a request, or the answer to one that is exempt or reserves its cost.
+    ///
+    /// Apart, so that plain layers do not grow.
+    #[cold]
+    fn prepare(&self, head: &Head<'_>) -> ControlFlow<AnswerOf<Self>, u32> {
+        let Some(cost) = self.cost_of(head) else { return ControlFlow::Break(gate::Answer::Pass(None)) };
+        let Some(Correction::Reserve(reserve)) = self.settling.as_ref().map(Settling::correction) else {
+            return ControlFlow::Continue(cost);
+        };
+        let candidate = self.ask_candidate(head, cost);
+        ControlFlow::Break(match reserve(&self.limit, head, cost, self.headers.detail()) {
+            Ok(reservation) => {
+                gate::Answer::Pass(Some(Decided { decision: Passage::Reserved(reservation), cost, candidate }))
+            }
+            Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+        })
     }
 }
 
@@ -70,7 +89,10 @@ impl Permit for Decided<Passage> {
     const HOLDS: bool = false;
 
     fn standing(&self) -> Option<Standing> {
-        self.decision.standing
+        match &self.decision {
+            Passage::Taken(standing) => *standing,
+            Passage::Reserved(reservation) => reservation.standing(),
+        }
     }
 }
 
@@ -108,7 +130,10 @@ impl<T: fmt::Debug> fmt::Debug for Decided<T> {
 
 impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage").field("standing", &self.standing).finish_non_exhaustive()
+        match self {
+            Self::Taken(standing) => f.debug_tuple("Taken").field(standing).finish(),
+            Self::Reserved(reservation) => f.debug_tuple("Reserved").field(&reservation.taken()).finish(),
+        }
     }
 }
 
@@ -128,12 +153,10 @@ impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let (cost, candidate) = (*this.cost, *this.candidate);
-        Poll::Ready(match ready!(this.decision.poll(context)) {
-            Ok(standing) => {
-                let decision = Passage { standing, reservation: None };
-                Ok(Some(Decided { decision, cost, candidate }))
-            }
+        let decision = ready!(this.decision.poll(context));
+        let (cost, candidate) = (*this.cost, this.candidate.take());
+        Poll::Ready(match decision {
+            Ok(standing) => Ok(Some(Decided { decision: Passage::Taken(standing), cost, candidate })),
             Err(decision) => Err(Decided { decision, cost, candidate }),
         })
     }

@@ -99,7 +99,7 @@ pub fn ask_limit<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, request: 
     let candidate = settings.ask_candidate(&head, cost);
     match settings.limit.decide(&head, cost, Detail::None).into_result() {
         Ok(_) => {
-            settings.record_allowed(&head, &candidate);
+            settings.record_allowed(|| head, &candidate);
             None
         }
         Err(decision) => {

@@ -6,7 +6,7 @@ use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use super::{Headers, Refused, grpc};
 use crate::Head;
-use crate::limit::{Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
+use crate::limit::{Correction, Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::LimitTelemetry;
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -39,8 +39,10 @@ pub struct RateLimitSettings<L> {
     pub(super) settling: Option<Settling<L>>,
     /// A candidate that decides beside the limit.
     pub(super) shadow: Option<Arc<ShadowLimit>>,
-    /// Whether every request costs one token: none is exempt, and none has a cost of its own.
-    is_uniform: bool,
+    /// Whether the limit decides on every request, and about one token.
+    ///
+    /// No request is exempt, has a cost of its own, or reserves its cost.
+    pub(super) is_plain: bool,
     /// The detail of an answer that headers or corrections need.
     pub(super) detail: Detail,
     pub(super) headers: Headers,
@@ -59,7 +61,7 @@ impl<L> RateLimitSettings<L> {
             exempt: None,
             cost: None,
             settling: None,
-            is_uniform: true,
+            is_plain: true,
             detail: Headers::default().detail(),
             headers: Headers::default(),
             rate_limit_headers: RateLimitHeaders::default(),
@@ -84,20 +86,16 @@ impl<L> RateLimitSettings<L> {
     }
 
     /// Returns the cost of a request, in tokens; `None` if it is exempt.
-    #[inline]
     pub(super) fn cost_of(&self, head: &Head<'_>) -> Option<u32> {
-        if self.is_uniform { Some(ONE_TOKEN) } else { self.own_cost_of(head) }
-    }
-
-    #[cold]
-    fn own_cost_of(&self, head: &Head<'_>) -> Option<u32> {
         let is_exempt = self.exempt.as_ref().is_some_and(|is_exempt| is_exempt(head));
         (!is_exempt).then(|| self.cost.as_ref().map_or(ONE_TOKEN, |cost| cost(head)))
     }
 
     /// Updates the settings that follow from others.
     pub(super) fn update(&mut self) {
-        self.is_uniform = self.exempt.is_none() && self.cost.is_none();
+        let reserves =
+            self.settling.as_ref().is_some_and(|settling| matches!(settling.correction(), Correction::Reserve(_)));
+        self.is_plain = self.exempt.is_none() && self.cost.is_none() && !reserves;
         let detail = self.headers.detail();
         self.detail = if self.settling.is_some() { Detail::Standing } else { detail };
     }
@@ -125,7 +123,7 @@ impl<L: Clone> RateLimitSettings<L> {
             exempt: settings.exempt,
             cost: settings.cost,
             settling: settings.settling.map(Settling::of_limit),
-            is_uniform: settings.is_uniform,
+            is_plain: settings.is_plain,
             detail: settings.detail,
             headers: settings.headers,
             rate_limit_headers: settings.rate_limit_headers,
@@ -153,10 +151,10 @@ impl<L: Limit> RateLimitSettings<L> {
 
     /// Records a request that may pass, beside which the candidate gave this answer.
     #[inline]
-    pub(super) fn record_allowed(&self, head: &Head<'_>, candidate: &CandidateAnswer) {
+    pub(super) fn record_allowed<'a>(&self, head: impl FnOnce() -> Head<'a>, candidate: &CandidateAnswer) {
         self.telemetry.record_allowed(self.rate_limit_headers.name());
         if candidate.is_some() {
-            self.compare(head, Ok(()), candidate);
+            self.compare(&head(), Ok(()), candidate);
         }
     }
 

@@ -13,7 +13,9 @@ pub(super) struct ShadowLimit {
 }
 
 /// The answer that the candidate would have given; `None` where it could not decide.
-pub(super) type CandidateAnswer = Option<Result<(), Limited>>;
+///
+/// Its refusal is in a box, because the decision on each request carries the answer, also in layers without a candidate.
+pub(super) type CandidateAnswer = Option<Result<(), Box<Limited>>>;
 
 impl ShadowLimit {
     pub(super) fn new(candidate: impl Limit<Future = NoWait> + Send + Sync + 'static) -> Self {
@@ -24,7 +26,7 @@ impl ShadowLimit {
     pub(super) fn ask(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
         match self.candidate.decide(head, cost, Detail::None).into_result() {
             Ok(_) => Some(Ok(())),
-            Err(Refusal::Limited(limited)) => Some(Err(limited)),
+            Err(Refusal::Limited(limited)) => Some(Err(Box::new(limited))),
             Err(Refusal::Failed(_)) => None,
         }
     }

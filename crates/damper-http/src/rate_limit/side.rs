@@ -5,7 +5,7 @@ use super::gate::{Decided, Passage};
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
-use crate::limit::{Detail, Limit, Refusal, Standing};
+use crate::limit::{Limit, Refusal, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -53,22 +53,24 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
 
     #[inline]
     fn hold(&self, permit: Option<Decided<Passage>>, request: &Request<B>) -> AfterResponse<L> {
-        let Some(Decided { decision: Passage { standing, reservation }, cost, candidate }) = permit else {
-            return AfterResponse(None);
-        };
-        let head = self.head(request);
-        self.settings.record_allowed(&head, &candidate);
-        let taken = match (reservation, standing) {
-            (Some(reservation), _) => Taken::Reserved(reservation),
-            (None, Some(standing)) if self.settings.settling.is_none() => {
-                return AfterResponse(Some(Box::new(Report::Headers(standing, Arc::clone(&self.settings)))));
+        let Some(Decided { decision, cost, candidate }) = permit else { return AfterResponse(None) };
+        // Most requests need no head any more.
+        let head = || self.head(request);
+        self.settings.record_allowed(head, &candidate);
+        let report = match decision {
+            Passage::Taken(None) => return AfterResponse(None),
+            Passage::Taken(Some(standing)) if self.settings.settling.is_none() => {
+                Report::Headers(standing, Arc::clone(&self.settings))
             }
-            (None, Some(_)) => Taken::Tokens(cost),
-            // A limit without a standing has taken nothing.
-            (None, None) => return AfterResponse(None),
+            Passage::Taken(Some(standing)) => {
+                Report::Settle(Unsettled::new(&head(), Taken::Tokens(cost), Some(standing), &self.settings))
+            }
+            Passage::Reserved(reservation) => {
+                let standing = reservation.standing();
+                Report::Settle(Unsettled::new(&head(), Taken::Reserved(reservation), standing, &self.settings))
+            }
         };
-        let standing = standing.filter(|_| self.settings.headers.detail() == Detail::Standing);
-        AfterResponse(Some(Box::new(Report::Settle(Unsettled::new(&head, taken, standing, &self.settings)))))
+        AfterResponse(Some(Box::new(report)))
     }
 
     #[cold]

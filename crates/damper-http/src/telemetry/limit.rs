@@ -6,6 +6,7 @@ use super::log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
 use crate::limit::{Limit, LimitError, Limited};
 
+use alloc::boxed::Box;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::sync::Arc;
 #[cfg(feature = "tracing")]
@@ -177,7 +178,7 @@ impl LimitTelemetry {
         candidate: &(impl Limit + ?Sized),
         head: &Head<'_>,
         in_force: InForce,
-        answer: &Result<(), Limited>,
+        answer: &Result<(), Box<Limited>>,
     ) {
         #[cfg(feature = "tracing")]
         if let Err(limited) = answer

@@ -607,6 +607,13 @@ async fn refusal_body_has_an_exact_size_hint() {
     assert_eq!(exact, Some(bytes.len() as u64));
 }
 
+/// Every response is moved on its way to the caller, so refusals and counted bodies must not make the others larger.
+#[test]
+fn limited_body_is_as_large_as_the_body_of_the_service() {
+    // A body with trailers. Its unused values tell the variants apart.
+    assert_eq!(size_of::<Body<HeaderMap>>(), size_of::<HeaderMap>());
+}
+
 #[test]
 fn peer_address_extension_precedes_connect_info() {
     let address = |last| SocketAddr::from((IpAddr::from([192, 0, 2, last]), 1));

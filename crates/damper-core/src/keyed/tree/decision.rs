@@ -1,7 +1,8 @@
 //! The decision of a call about all words of its path.
 //!
-//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. The first word
-//! whose tokens are gone by then makes it give back what it took.
+//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. If a word has
+//! changed since the look, the call decides about it anew. The first word whose tokens are gone by then makes it give back
+//! what it took.
 //!
 //! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it may take
 //! of the next level down to nothing. Otherwise it borrows: it takes nothing of the guarantee, and must leave what the next
@@ -38,6 +39,21 @@ enum Judged<'a> {
     Undecided,
 }
 
+/// What a call found when it looked at all words.
+struct Outlook<'a, const LEVELS: usize, const DIMENSIONS: usize> {
+    words: PerWord<Judged<'a>, LEVELS, DIMENSIONS>,
+    /// Whether all words have the tokens, except guarantees that refuse.
+    fits: bool,
+    /// Whether a word may refuse the call.
+    may_refuse: bool,
+    /// Whether the call goes beyond a guarantee that refuses.
+    borrows: bool,
+}
+
+/// The permission of a call and what it took of each word, or its refusal.
+type TakeResult<const LEVELS: usize, const DIMENSIONS: usize> =
+    Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied>;
+
 /// The refusal of a word, with its level and its dimension.
 pub(super) type Refused = (Denied, (usize, usize));
 
@@ -53,60 +69,92 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     QuotaTree<K, LEVELS, DIMENSIONS, C, S>
 {
     /// Takes the costs from all words of a path, or from none.
-    pub(super) fn take(
+    pub(super) fn take(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> TakeResult<LEVELS, DIMENSIONS> {
+        let outlook = self.judge(call);
+        let mut tightest = Tightest::NONE;
+        let mut is_as_judged = outlook.fits;
+        // `from_fn` fills the receipts where they stand; after a word that has changed it takes nothing more.
+        let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
+            let Judged::Fits(take) = &outlook.words[place][dimension] else { return None };
+            if !is_as_judged {
+                return None;
+            }
+            let Some((fit, receipt)) = take.swap::<_, PlannedCheck<'_>>() else {
+                is_as_judged = false;
+                return None;
+            };
+            if !self.levels[place].is_guarantee {
+                tightest.narrow(fit, call.path[place].1[dimension], (place, dimension));
+            }
+            Some(receipt)
+        });
+        if is_as_judged {
+            return Ok((tightest.permission(call.path, outlook.borrows), taken));
+        }
+        self.take_rest(call, &outlook, taken, tightest)
+    }
+
+    /// Takes what is not `taken` yet, or gives all of it back: a word is not as the look found it, or the look found no slot.
+    #[cold]
+    fn take_rest(
         &self,
         call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
-    ) -> Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied> {
+        outlook: &Outlook<'_, LEVELS, DIMENSIONS>,
+        mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
+        mut tightest: Tightest,
+    ) -> TakeResult<LEVELS, DIMENSIONS> {
         let &Call { buckets, path, costs } = call;
-        let (judged, may_refuse) = self.judge(call);
-        if may_refuse && let Some(refused) = self.refusal(call) {
+        // Nothing is taken then.
+        if outlook.may_refuse
+            && let Some(refused) = self.refusal(call)
+        {
             return Err(self.denied(refused, path, false));
         }
-        let mut tightest = Tightest::NONE;
         let mut failed = None;
         // In each dimension: whether the level before guarantees the call, and whether the look saw that too.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
-        // `from_fn` fills the receipts where they stand; after a failure it takes nothing more.
-        let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
-            if failed.is_some() || !call.takes(place, dimension) {
+        'words: for (place, level) in self.levels.iter().enumerate() {
+            for (dimension, receipt) in taken[place].iter_mut().enumerate() {
+                if receipt.is_some() || !call.takes(place, dimension) {
+                    borrows |= receipt.is_some() && !is_guaranteed[dimension];
+                    is_guaranteed[dimension] = true;
+                    continue;
+                }
+                let (plan, judged) = (path[place].1[dimension], &outlook.words[place][dimension]);
+                if level.is_guarantee && matches!(judged, Judged::Refused) {
+                    is_guaranteed[dimension] = false;
+                    continue;
+                }
+                let keep = level.keep(plan, is_guaranteed[dimension]);
+                let demand = PlannedCheck { plan, n: costs[dimension], keep };
+                let swapped = match judged {
+                    Judged::Fits(take) if as_judged[dimension] => take.swap::<_, PlannedCheck<'_>>(),
+                    _ => None,
+                };
+                let answer = match swapped {
+                    Some(taken) => Ok(taken),
+                    None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
+                };
+                borrows |= !is_guaranteed[dimension];
                 is_guaranteed[dimension] = true;
-                return None;
-            }
-            let (level, plan) = (&self.levels[place], path[place].1[dimension]);
-            let judged = &judged[place][dimension];
-            if level.is_guarantee && matches!(judged, Judged::Refused) {
-                is_guaranteed[dimension] = false;
-                return None;
-            }
-            let demand = PlannedCheck { plan, n: costs[dimension], keep: level.keep(plan, is_guaranteed[dimension]) };
-            let swapped = match judged {
-                Judged::Fits(take) if as_judged[dimension] => take.swap::<_, PlannedCheck<'_>>(),
-                _ => None,
-            };
-            let taken = match swapped {
-                Some(taken) => Ok(taken),
-                None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
-            };
-            borrows |= !is_guaranteed[dimension];
-            is_guaranteed[dimension] = true;
-            match taken {
-                Ok((fit, receipt)) => {
-                    if !level.is_guarantee {
-                        tightest.narrow(fit, plan, (place, dimension));
+                match answer {
+                    Ok((fit, of_word)) => {
+                        if !level.is_guarantee {
+                            tightest.narrow(fit, plan, (place, dimension));
+                        }
+                        *receipt = Some(of_word);
                     }
-                    Some(receipt)
-                }
-                Err(_) if level.is_guarantee => {
-                    (is_guaranteed[dimension], as_judged[dimension]) = (false, false);
-                    None
-                }
-                Err(denied) => {
-                    let was_there = matches!(judged, Judged::Fits(_));
-                    failed = Some(((denied, (place, dimension)), was_there));
-                    None
+                    Err(_) if level.is_guarantee => {
+                        (is_guaranteed[dimension], as_judged[dimension]) = (false, false);
+                    }
+                    Err(denied) => {
+                        let was_there = matches!(judged, Judged::Fits(_));
+                        failed = Some(((denied, (place, dimension)), was_there));
+                        break 'words;
+                    }
                 }
             }
-        });
+        }
         match failed {
             None => Ok((tightest.permission(path, borrows), taken)),
             Some((refused, was_there)) => {
@@ -118,11 +166,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     }
 
     /// Looks at all words, reads the clock once, and judges each.
-    ///
-    /// It also returns whether a word may refuse the call.
     #[expect(clippy::inline_always, reason = "what is found then stays where it is")]
     #[inline(always)]
-    fn judge(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> (PerWord<Judged<'_>, LEVELS, DIMENSIONS>, bool) {
+    fn judge(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Outlook<'_, LEVELS, DIMENSIONS> {
         let looks: PerWord<_, LEVELS, DIMENSIONS> = per_word(|level, dimension| {
             let takes = call.takes(level, dimension);
             if takes {
@@ -133,8 +179,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         });
         // After all words, as each of them requires.
         let now = self.clock.now();
-        let (mut is_guaranteed, mut may_refuse) = ([true; DIMENSIONS], false);
-        let judged = per_word(|place, dimension| {
+        let mut is_guaranteed = [true; DIMENSIONS];
+        let (mut fits, mut may_refuse, mut borrows) = (true, false, false);
+        let words = per_word(|place, dimension| {
             if !call.takes(place, dimension) {
                 is_guaranteed[dimension] = true;
                 return Judged::Undecided;
@@ -150,12 +197,15 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
+            borrows |= !is_guaranteed[dimension];
+            let (fits_here, refuses) = (matches!(judged, Judged::Fits(_)), matches!(judged, Judged::Refused));
             // A key without a slot most probably has its guarantee.
-            is_guaranteed[dimension] = !level.is_guarantee || !matches!(judged, Judged::Refused);
-            may_refuse |= !level.is_guarantee && !matches!(judged, Judged::Fits(_));
+            is_guaranteed[dimension] = !(level.is_guarantee && refuses);
+            fits &= fits_here || level.is_guarantee && refuses;
+            may_refuse |= !level.is_guarantee && !fits_here;
             judged
         });
-        (judged, may_refuse)
+        Outlook { words, fits, may_refuse, borrows }
     }
 
     /// Gives back what was taken, in the opposite order.

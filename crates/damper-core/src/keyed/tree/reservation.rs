@@ -101,8 +101,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<&Self>, TreeDenied> {
-        let held_up = self.held_up(&Call { buckets: &self.buckets(path), path, costs });
-        held_up.map_or_else(|| TreeReservation::new(self, path, costs), Err)
+        let call = Call { buckets: &self.buckets(path), path, costs };
+        self.held_up(&call).map_or_else(|| TreeReservation::new(self, &call), Err)
     }
 
     /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
@@ -116,8 +116,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<Arc<Self>>, TreeDenied> {
-        let held_up = self.held_up(&Call { buckets: &self.buckets(path), path, costs });
-        held_up.map_or_else(|| TreeReservation::new(Arc::clone(self), path, costs), Err)
+        let call = Call { buckets: &self.buckets(path), path, costs };
+        self.held_up(&call).map_or_else(|| TreeReservation::new(Arc::clone(self), &call), Err)
     }
 }
 
@@ -125,13 +125,9 @@ impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
 {
-    pub(super) fn new(
-        tree: T,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
-        costs: [u32; DIMENSIONS],
-    ) -> Result<Self, TreeDenied> {
-        let buckets = tree.buckets(path);
-        let (allowed, receipts) = tree.take(&Call { buckets: &buckets, path, costs })?;
+    pub(super) fn new(tree: T, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Result<Self, TreeDenied> {
+        let (allowed, receipts) = tree.take(call)?;
+        let &Call { buckets, path, costs } = call;
         let since = tree.clock.now();
         let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);
         let taken = core::array::from_fn(|level| {

@@ -103,7 +103,7 @@ where
                 let until = [self.expiry, until].into_iter().flatten().map(|expiry| expiry.remaining(&tree.clock));
                 return Progress::Wait(until.chain(tree.guaranteed_in(path, costs)).min());
             }
-            match TreeReservation::new(tree.clone(), path, costs) {
+            match TreeReservation::new(tree.clone(), &Call { buckets: &tree.buckets(path), path, costs }) {
                 Ok(served) => return self.serve(served),
                 Err(denied) if denied.is_final() || self.is_over(tree.clock.now()) => return self.end(denied.into()),
                 Err(denied) => {
@@ -138,7 +138,7 @@ where
                 };
             }
         }
-        match TreeReservation::new(tree.clone(), path, costs) {
+        match TreeReservation::new(tree.clone(), &Call { buckets: &tree.buckets(path), path, costs }) {
             Ok(served) => Ok(Some(served)),
             Err(denied) => {
                 let now = tree.clock.now();
