@@ -1,6 +1,6 @@
 //! Greedy, slow and lost callers of a tree delay the others no more than the order allows.
 
-use damper::keyed::{TreeAcquire, TreeAcquireFuture};
+use damper::concurrency::{AcquireCosts, AcquireCostsFuture};
 use damper::time::Seed;
 use damper::{ManualClock, Plan, Quota, QuotaTree, TreeRefusal};
 use std::future::{Pending, pending};
@@ -9,14 +9,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 type Tree<'c, const LEVELS: usize, const DIMENSIONS: usize> = QuotaTree<str, LEVELS, DIMENSIONS, &'c ManualClock, Seed>;
-type Wait<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize> = Pin<
-    Box<
-        TreeAcquireFuture<
-            TreeAcquire<'a, &'a Tree<'c, LEVELS, DIMENSIONS>, str, LEVELS, DIMENSIONS>,
-            fn(Duration) -> Pending<()>,
-        >,
-    >,
->;
+type Wait<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize> =
+    Pin<Box<AcquireCostsFuture<&'a Tree<'c, LEVELS, DIMENSIONS>, fn(Duration) -> Pending<()>>>>;
 
 fn plan(quota: Quota) -> Plan {
     Plan::new(quota).unwrap()
@@ -28,7 +22,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// Returns a future that only wakers and polls of the test move on: its sleeps never end.
 fn future<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize>(
-    acquire: TreeAcquire<'a, &'a Tree<'c, LEVELS, DIMENSIONS>, str, LEVELS, DIMENSIONS>,
+    acquire: AcquireCosts<&'a Tree<'c, LEVELS, DIMENSIONS>>,
 ) -> Wait<'a, 'c, LEVELS, DIMENSIONS> {
     Box::pin(acquire.sleeping_by(|_| pending()))
 }
