@@ -83,7 +83,8 @@ impl<L: Waitable> Wait<L> {
     ) -> Result<Step<L::Taken>, L::Refusal> {
         let (limits, demand) = (&*acquire.limits, acquire.demand.as_ref().map_err(|refusal| *refusal)?);
         if self.place.is_none() {
-            self.expiry = { acquire.patience }.begin(limits.clock());
+            let mut patience = acquire.patience;
+            self.expiry = patience.begin(limits.clock());
             if let Some(taken) = self.arrive(limits, demand, waker)? {
                 return Ok(Step::Over(taken));
             }
