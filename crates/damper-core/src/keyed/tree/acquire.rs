@@ -40,7 +40,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// # Waiting
     ///
     /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. A call
-    /// that may ask does so again when its tokens are due. A reservation that is settled wakes the first call of a line earlier.
+    /// that may ask does so again when its tokens are due. A reservation that is settled wakes the first call of a line earlier,
+    /// and the calls within their guarantee.
     /// Other changes, such as [`replan`](Self::replan), are noticed within a second. A call whose time is over holds up
     /// others no longer, even if nothing polls its future.
     ///

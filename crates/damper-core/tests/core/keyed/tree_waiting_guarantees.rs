@@ -352,3 +352,16 @@ proptest! {
         compare(model, step, newest_first, &acts);
     }
 }
+
+/// A borrower is the first of the line, and lacks tokens. The call behind it is guaranteed what a settlement gives back.
+#[test]
+fn settlement_wakes_a_guaranteed_call_behind_a_borrower() {
+    let model = Model {
+        teams: [Bucket::new(10, 2, 2), Bucket::new(10, 1, 2), Bucket::new(1, 0, 0)],
+        organisation: Bucket::new(200, 4, 2),
+        kept: 0,
+    };
+    let (borrower, guaranteed) = (Act::Arrive(2, 4, None), Act::Arrive(0, 2, None));
+    let acts = [Act::Reserve(1, 1), Act::Reserve(2, 3), borrower, guaranteed, Act::Settle(1, 0), Act::Pass(10)];
+    compare(model, 0, false, &acts);
+}
