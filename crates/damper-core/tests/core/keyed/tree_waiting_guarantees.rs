@@ -127,7 +127,7 @@ struct Callers {
 impl Callers {
     fn new(model: Model, step: u64, polls_newest_first: bool) -> Self {
         let timer = Timer::new(FREQUENCY);
-        let kept = model.kept as f64 / model.organisation.burst as f64;
+        let kept = f64::from(model.kept as u32) / f64::from(model.organisation.burst as u32);
         let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, kept);
         let builder = builder.unsettled(UNSETTLED).clock(Restless { clock: Arc::clone(&timer.clock), step });
         let plan = |bucket: &Bucket| Plan::new(bucket.quota()).unwrap();
