@@ -4,7 +4,7 @@
 //! `weakenings/set_queue`.
 #![cfg(loom)]
 
-use damper_core::concurrency::{SetAcquireFuture, SetQueue};
+use damper_core::concurrency::{AcquireCostsFuture, SetQueue};
 use damper_core::{LimitSet, LimitSetRefusal, Quota, SetReservation, TokenBucket};
 use damper_loom_tests::{Stopped, check_preemptions};
 use loom::sync::Notify;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 type Set = LimitSet<[TokenBucket; 1], Stopped, SetQueue<()>>;
-type Call = Pin<Box<SetAcquireFuture<Arc<Set>, fn(Duration) -> Pending<()>>>>;
+type Call = Pin<Box<AcquireCostsFuture<Arc<Set>, fn(Duration) -> Pending<()>>>>;
 
 /// A set of two tokens, which are never refilled, and of one place behind the first call.
 fn set() -> Arc<Set> {

@@ -5,7 +5,8 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::keyed::{QuotaTreeBuilder, TreeAcquire, TreeAcquireFuture};
+use damper_core::concurrency::AcquireCostsFuture;
+use damper_core::keyed::QuotaTreeBuilder;
 use damper_core::{Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use damper_loom_tests::tables::{A, B, C, Identity, check_flawed, check_preemptions};
 use damper_loom_tests::{Flaw, Stopped};
@@ -189,7 +190,7 @@ fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
 }
 
 type Bucket = QuotaTree<u64, 1, 1, Stopped, Hasher>;
-type Wait = TreeAcquireFuture<TreeAcquire<'static, std::sync::Arc<Bucket>, u64, 1, 1>, fn(Duration) -> Pending<()>>;
+type Wait = AcquireCostsFuture<std::sync::Arc<Bucket>, fn(Duration) -> Pending<()>>;
 
 type Path = [(&'static u64, [&'static Plan; 1]); 1];
 
@@ -265,8 +266,7 @@ fn cancelled_call_wakes_the_next_of_its_line() {
 }
 
 type Words = QuotaTree<u64, 1, 2, Stopped, Hasher>;
-type WaitForBoth =
-    TreeAcquireFuture<TreeAcquire<'static, std::sync::Arc<Words>, u64, 1, 2>, fn(Duration) -> Pending<()>>;
+type WaitForBoth = AcquireCostsFuture<std::sync::Arc<Words>, fn(Duration) -> Pending<()>>;
 
 /// A call waits for two words, whose tokens come back one after the other.
 ///

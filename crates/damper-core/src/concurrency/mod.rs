@@ -14,6 +14,7 @@
 // | `adaptive` | `AdaptiveLimit`: a limit that follows the latency of calls; rules |
 // | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
 // | `set_queue` | `SetQueue`: the calls that wait for a `LimitSet`, first come, first served |
+// | `waiting` | `AcquireCosts`: waits for a `LimitSet` or a `QuotaTree` |
 // | `admission` | `Admission`: a limit, classes, tenants and deadlines in one decision |
 
 mod adaptive;
@@ -29,6 +30,8 @@ mod queue;
 #[cfg(feature = "alloc")]
 mod set_queue;
 mod slots;
+#[cfg(feature = "alloc")]
+mod waiting;
 
 pub use adaptive::{
     AdaptiveLimit, BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient, WindowPlan, WindowSummary,
@@ -51,4 +54,8 @@ pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead, LimitTemplate};
 #[cfg(feature = "alloc")]
 pub(crate) use queue::Expiry;
 #[cfg(feature = "alloc")]
-pub use set_queue::{SetAcquire, SetAcquireFuture, SetQueue, SetQueueRefusal};
+pub use set_queue::{SetQueue, SetQueueRefusal};
+#[cfg(feature = "alloc")]
+pub use waiting::{AcquireCosts, AcquireCostsFuture};
+#[cfg(feature = "alloc")]
+pub(crate) use waiting::{Denial, Turn, Waitable};

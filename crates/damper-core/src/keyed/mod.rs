@@ -42,6 +42,4 @@ pub use queue::{KeyQueue, KeyedReservation};
 pub use table::{KeyedSlots, WhenFull};
 pub use tiers::TierError;
 #[cfg(feature = "alloc")]
-pub use tree::{
-    QuotaTree, QuotaTreeBuilder, TreeAcquire, TreeAcquireFuture, TreeAllowed, TreeDenied, TreeRefusal, TreeReservation,
-};
+pub use tree::{QuotaTree, QuotaTreeBuilder, TreeAllowed, TreeDenied, TreeRefusal, TreeReservation};

@@ -56,9 +56,9 @@ pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseReservation, LeasingBucket};
-pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 #[cfg(feature = "alloc")]
-pub(crate) use limit_set::{LimitSetRef, Taken};
+pub(crate) use limit_set::Taken;
+pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 pub use limiter::Limiter;
 pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;

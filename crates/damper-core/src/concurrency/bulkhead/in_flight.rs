@@ -40,12 +40,6 @@ pub enum LimitSetRefusal {
 }
 
 impl LimitSetRefusal {
-    /// Returns whether the call can't be allowed by any wait, refund or change of the level.
-    #[cfg(feature = "alloc")]
-    pub(in crate::concurrency) fn is_final(&self) -> bool {
-        matches!(self, Self::Limit(denied) if denied.is_final())
-    }
-
     /// Returns the shortest wait after which all limits allow the same call.
     ///
     /// `None` if no wait helps. A full bulkhead and a queue have no wait either, because the end of a call cannot be

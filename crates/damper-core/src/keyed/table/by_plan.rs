@@ -65,10 +65,13 @@ impl Table<ByPlan> {
     pub(in crate::keyed) fn refusal_planned(
         &self,
         key: Fingerprint,
-        PlannedCheck { plan, n, keep }: PlannedCheck<'_>,
+        demand: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Option<Denied> {
-        self.peek(key, clock, || plan.class(), |_, level, at| ByPlan::take(plan, level, at, n, keep).err())
+        let PlannedCheck { plan, n, keep } = demand;
+        let of_tokens =
+            self.peek(key, clock, || plan.class(), |_, level, at| ByPlan::take(plan, level, at, n, keep).err());
+        of_tokens.or_else(|| self.refusal_without_slot(key, demand, clock, plan.class()))
     }
 
     /// Books `n` tokens of a key under a plan after the fact, and returns how many it booked.

@@ -261,6 +261,49 @@ impl<A: PerKey> Table<A> {
         }
     }
 
+    /// Returns the refusal of a key without a slot that finds none, or only one with a debt. Writes nothing.
+    ///
+    /// `None` if its own tokens decide, or if another thread intervened.
+    #[cfg(feature = "alloc")]
+    #[cold]
+    pub(super) fn refusal_without_slot<D: Demand<A>>(
+        &self,
+        key: Fingerprint,
+        demand: D,
+        clock: &impl Clock,
+        tier: usize,
+    ) -> Option<Denied> {
+        if self.when_full == WhenFull::SharedOverflow || self.look_for(key).is_of_key {
+            return None;
+        }
+        let share = self.shared.share_of(key);
+        self.shared.lock(share).read(|_| {
+            let (tier, under) = self.tiers.at(tier);
+            let (_, mut line) = under.quota.read::<A::Line>(clock);
+            let [first, second] = self.slots.candidates(key);
+            let words = [first.words(), second.words()];
+            under.expect_moved(&mut line);
+            let at = line.reading(clock.now());
+            let now = Reading { tier, line: &line, at, clock };
+            let first = self.candidates(key, first, &words[0], &now)?;
+            let candidate = choose(first, self.candidates(key, second, &words[1], &now)?);
+            if candidate.is_idle() || candidate.rank >= Rank::OF_OTHER_TIER {
+                return None;
+            }
+            let inherited = self.inherited_by(candidate, &now)?;
+            if self.when_full == WhenFull::EvictLeastIndebted {
+                return demand.decide(&line, inherited, at, Debtor::Another, clock).err();
+            }
+            demand.takes_tokens(&line, at, clock).then(|| Self::no_slot(&line, inherited, at, clock))
+        })
+    }
+
+    /// Returns the refusal of a newcomer for which there is no slot before an owner with this word owes nothing.
+    fn no_slot(line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Denied {
+        let wait = A::resets_in(line, word, at, clock);
+        Denied::counted_by(line.frequency(), 0, wait, wait)
+    }
+
     /// Gives a slot to a newcomer together with its owner's debt, or refuses the newcomer.
     ///
     /// It returns `None` if another thread changed the slot.
@@ -279,8 +322,7 @@ impl<A: PerKey> Table<A> {
         }
         if demand.takes_tokens(line, at, clock) {
             counts.refused_newcomers += 1;
-            let wait = A::resets_in(line, inherited, at, clock);
-            return Some(Err(Denied::counted_by(line.frequency(), 0, wait, wait)));
+            return Some(Err(Self::no_slot(line, inherited, at, clock)));
         }
         // The demand is always allowed, or never.
         let everything = A::owing(line, at, Debt::EVERYTHING);

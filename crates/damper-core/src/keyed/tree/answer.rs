@@ -1,6 +1,6 @@
 //! The answers of a tree: [`TreeAllowed`] and [`TreeDenied`].
 
-use super::Step;
+use super::decision::Plans;
 use crate::keyed::table::Fit;
 use crate::limit::{Allowed, Denied};
 use crate::quota::{Plan, Quota};
@@ -42,13 +42,13 @@ impl Tightest {
         }
     }
 
-    pub(super) fn permission<K: ?Sized, const DIMENSIONS: usize>(
+    pub(super) fn permission<const LEVELS: usize, const DIMENSIONS: usize>(
         &self,
-        path: &[Step<'_, K, DIMENSIONS>],
+        plans: &impl Plans<LEVELS, DIMENSIONS>,
         is_borrowed: bool,
     ) -> TreeAllowed {
         let Self { level, dimension, fit, .. } = *self;
-        let allowed = fit.map(|fit| fit.allowed(path[level].1[dimension]));
+        let allowed = fit.map(|fit| fit.allowed(plans.plan(level, dimension)));
         TreeAllowed::new(allowed, (level, dimension), is_borrowed)
     }
 }
@@ -117,11 +117,6 @@ impl TreeDenied {
     /// Returns this refusal as one because of calls that wait.
     pub(super) fn behind_waiters(self) -> Self {
         Self { is_behind_waiters: true, ..self }
-    }
-
-    /// Returns whether no wait helps.
-    pub(super) fn is_final(&self) -> bool {
-        self.denied.exceeds_burst()
     }
 
     /// Returns the number of the level that refused, counted from 0.

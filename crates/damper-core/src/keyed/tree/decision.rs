@@ -12,21 +12,48 @@ use super::answer::Tightest;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied, per_word};
 use crate::keyed::table::{Fingerprint, PlannedCheck, Receipt, SlotTake};
 use crate::limit::Denied;
+use crate::quota::Plan;
 use crate::time::Clock;
-use core::hash::{BuildHasher, Hash};
 
-/// The buckets of a call, its path and its costs.
-pub(super) struct Call<'c, 'p, K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> {
+/// The plans of a path.
+pub(super) trait Plans<const LEVELS: usize, const DIMENSIONS: usize> {
+    fn plan(&self, level: usize, dimension: usize) -> &Plan;
+}
+
+/// The plans that a caller passes.
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Plans<LEVELS, DIMENSIONS>
+    for [Step<'_, K, DIMENSIONS>; LEVELS]
+{
+    #[inline]
+    fn plan(&self, level: usize, dimension: usize) -> &Plan {
+        self[level].1[dimension]
+    }
+}
+
+/// The plans that a call keeps while it waits.
+impl<const LEVELS: usize, const DIMENSIONS: usize> Plans<LEVELS, DIMENSIONS> for PerWord<Plan, LEVELS, DIMENSIONS> {
+    fn plan(&self, level: usize, dimension: usize) -> &Plan {
+        &self[level][dimension]
+    }
+}
+
+/// The buckets of a call, their plans, and its costs.
+pub(super) struct Call<'c, P, const LEVELS: usize, const DIMENSIONS: usize> {
     pub(super) buckets: &'c PerWord<Fingerprint, LEVELS, DIMENSIONS>,
-    pub(super) path: &'c [Step<'p, K, DIMENSIONS>; LEVELS],
+    pub(super) plans: &'c P,
     pub(super) costs: [u32; DIMENSIONS],
 }
 
-impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Call<'_, '_, K, LEVELS, DIMENSIONS> {
+impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: usize> Call<'c, P, LEVELS, DIMENSIONS> {
+    #[inline]
+    pub(super) fn plan(&self, level: usize, dimension: usize) -> &'c Plan {
+        self.plans.plan(level, dimension)
+    }
+
     /// Returns whether the call takes anything from a word.
     #[inline]
-    fn takes(&self, level: usize, dimension: usize) -> bool {
-        self.costs[dimension] > 0 && !self.path[level].1[dimension].is_unlimited()
+    pub(super) fn takes(&self, level: usize, dimension: usize) -> bool {
+        self.costs[dimension] > 0 && !self.plan(level, dimension).is_unlimited()
     }
 }
 
@@ -65,11 +92,12 @@ pub(super) fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Ref
     }
 }
 
-impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
-    QuotaTree<K, LEVELS, DIMENSIONS, C, S>
-{
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     /// Takes the costs from all words of a path, or from none.
-    pub(super) fn take(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> TakeResult<LEVELS, DIMENSIONS> {
+    pub(super) fn take(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+    ) -> TakeResult<LEVELS, DIMENSIONS> {
         let outlook = self.judge(call);
         let mut tightest = Tightest::NONE;
         let mut is_as_judged = outlook.fits;
@@ -84,12 +112,12 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                 return None;
             };
             if !self.levels[place].is_guarantee {
-                tightest.narrow(fit, call.path[place].1[dimension], (place, dimension));
+                tightest.narrow(fit, call.plans.plan(place, dimension), (place, dimension));
             }
             Some(receipt)
         });
         if is_as_judged {
-            return Ok((tightest.permission(call.path, outlook.borrows), taken));
+            return Ok((tightest.permission(call.plans, outlook.borrows), taken));
         }
         self.take_rest(call, &outlook, taken, tightest)
     }
@@ -98,17 +126,17 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     #[cold]
     fn take_rest(
         &self,
-        call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         outlook: &Outlook<'_, LEVELS, DIMENSIONS>,
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        let &Call { buckets, path, costs } = call;
+        let &Call { buckets, plans, costs } = call;
         // Nothing is taken then.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
         {
-            return Err(self.denied(refused, path, false));
+            return Err(self.denied(refused, call, false));
         }
         let mut failed = None;
         // In each dimension: whether the level before guarantees the call, and whether the look saw that too.
@@ -120,7 +148,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                     is_guaranteed[dimension] = true;
                     continue;
                 }
-                let (plan, judged) = (path[place].1[dimension], &outlook.words[place][dimension]);
+                let (plan, judged) = (plans.plan(place, dimension), &outlook.words[place][dimension]);
                 if level.is_guarantee && matches!(judged, Judged::Refused) {
                     is_guaranteed[dimension] = false;
                     continue;
@@ -156,11 +184,11 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
             }
         }
         match failed {
-            None => Ok((tightest.permission(path, borrows), taken)),
+            None => Ok((tightest.permission(plans, borrows), taken)),
             Some((refused, was_there)) => {
                 self.roll_back(call, taken);
                 // Now that its tokens are back, the call may be guaranteed.
-                Err(self.denied(self.refusal(call).unwrap_or(refused), path, was_there))
+                Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
             }
         }
     }
@@ -168,7 +196,10 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// Looks at all words, reads the clock once, and judges each.
     #[expect(clippy::inline_always, reason = "what is found then stays where it is")]
     #[inline(always)]
-    fn judge(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Outlook<'_, LEVELS, DIMENSIONS> {
+    fn judge(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+    ) -> Outlook<'_, LEVELS, DIMENSIONS> {
         let looks: PerWord<_, LEVELS, DIMENSIONS> = per_word(|level, dimension| {
             let takes = call.takes(level, dimension);
             if takes {
@@ -186,7 +217,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                 is_guaranteed[dimension] = true;
                 return Judged::Undecided;
             }
-            let (level, plan) = (&self.levels[place], call.path[place].1[dimension]);
+            let (level, plan) = (&self.levels[place], call.plan(place, dimension));
             let keep = level.keep(plan, is_guaranteed[dimension]);
             let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
             let judged =
@@ -212,13 +243,13 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     #[cold]
     fn roll_back(
         &self,
-        Call { buckets, path, costs }: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+        Call { buckets, plans, costs }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
     ) {
         for (level, taken) in taken.into_iter().enumerate().rev() {
             for (dimension, receipt) in taken.into_iter().enumerate().rev() {
                 if let Some(receipt) = receipt {
-                    let (plan, bucket) = (path[level].1[dimension], buckets[level][dimension]);
+                    let (plan, bucket) = (plans.plan(level, dimension), buckets[level][dimension]);
                     let table = &self.levels[level].table;
                     table.roll_back_planned(bucket, plan, costs[dimension], receipt, &self.clock);
                 }
@@ -228,7 +259,10 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the refusal with the longest wait that a call would get now, if any. Writes nothing.
     #[cold]
-    pub(super) fn refusal(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Option<Refused> {
+    pub(super) fn refusal(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+    ) -> Option<Refused> {
         let mut longest: Option<Refused> = None;
         // The reason why the level before does not guarantee the call, in each dimension.
         let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
@@ -238,7 +272,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
                     *not_guaranteed = None;
                     continue;
                 }
-                let (plan, bucket) = (call.path[place].1[dimension], call.buckets[place][dimension]);
+                let (plan, bucket) = (call.plan(place, dimension), call.buckets[place][dimension]);
                 let refused = |keep| {
                     let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
                     Some((level.table.refusal_planned(bucket, demand, &self.clock)?, (place, dimension)))
@@ -265,7 +299,12 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     ///
     /// A call within its guarantee does not wait behind calls that would borrow. A level of guarantees refuses no call, but an older
     /// call of the same key may wait for it.
-    pub(super) fn may_wait(&self, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>, place: usize, dimension: usize) -> bool {
+    pub(super) fn may_wait(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+        place: usize,
+        dimension: usize,
+    ) -> bool {
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
@@ -274,7 +313,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// `None` if the level before guarantees nothing.
     fn is_guaranteed(
         &self,
-        call: &Call<'_, '_, K, LEVELS, DIMENSIONS>,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         place: usize,
         dimension: usize,
     ) -> Option<bool> {
@@ -286,7 +325,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         if !call.takes(before, dimension) {
             return Some(true);
         }
-        let plan = call.path[before].1[dimension];
+        let plan = call.plan(before, dimension);
         let keep = level.keep(plan, self.is_guaranteed(call, before, dimension).unwrap_or(true));
         let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
         Some(level.table.refusal_planned(call.buckets[before][dimension], demand, &self.clock).is_none())
@@ -295,10 +334,10 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     pub(super) fn denied(
         &self,
         (denied, (level, dimension)): Refused,
-        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         is_contended: bool,
     ) -> TreeDenied {
-        let quota = path[level].1[dimension].quota();
+        let quota = call.plan(level, dimension).quota();
         let names = [self.levels[level].name, self.dimensions[dimension]];
         TreeDenied::new(denied, quota, (level, dimension), names, is_contended)
     }

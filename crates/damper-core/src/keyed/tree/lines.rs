@@ -24,7 +24,7 @@
 //! next level, and so on.
 //!
 //! **Wake-ups.** A call leaves its waker before it asks. A settlement gives its tokens back first and then wakes the first
-//! call of each line of its buckets. A call that was refused also asks again when its tokens are due. A call whose time is
+//! call of each line of its buckets. It also wakes the calls that the bucket has refused within their guarantee. A call that was refused also asks again when its tokens are due. A call whose time is
 //! over does not hold up others, even if no thread polls it. The call behind it looks again at that time.
 
 use crate::concurrency::Expiry;
@@ -280,7 +280,7 @@ impl Lines {
         }
     }
 
-    /// Wakes the first call of the line of each bucket, after tokens were given back to it.
+    /// Wakes the calls in the line of each bucket that may ask, after tokens were given back to it.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
         // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
         fence(Ordering::SeqCst);
@@ -288,7 +288,11 @@ impl Lines {
             return;
         }
         for bucket in buckets {
-            wake(self.waiters.write(|waiters| waiters.first_of(bucket, now)?.waker.take()));
+            let mut last = None;
+            while let Some((ticket, waker)) = self.waiters.write(|waiters| waiters.next_to_ask(bucket, last, now)) {
+                wake(waker);
+                last = Some(ticket);
+            }
         }
     }
 
@@ -344,10 +348,28 @@ impl Waiters {
 
     /// Returns the calls in the line of a bucket that still hold up others.
     fn line(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = &Waiter> {
+        self.places(bucket, now).map(|(_, call)| call)
+    }
+
+    /// Returns the places of these calls too.
+    fn places(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = (&Place, &Waiter)> {
         let start = self.standing.partition_point(|place| place.bucket < bucket);
         let end = start + self.standing[start..].partition_point(|place| place.bucket == bucket);
-        let calls = self.standing[start..end].iter().filter_map(|place| Some(&self.calls[self.index(place.ticket)?]));
-        calls.filter(move |call| call.counts(now))
+        let places = self.standing[start..end].iter();
+        let calls = places.filter_map(|place| Some((place, &self.calls[self.index(place.ticket)?])));
+        calls.filter(move |(_, call)| call.counts(now))
+    }
+
+    /// Returns the next call after `last` that may ask the bucket in whose line it stands, with its waker.
+    ///
+    /// The first call of the line may ask. So may others that the bucket has refused, because they are within their guarantee.
+    fn next_to_ask(&mut self, bucket: Bucket, last: Option<Ticket>, now: u64) -> Option<(Ticket, Option<Waker>)> {
+        let places = self.places(bucket, now).map(|(place, _)| place).enumerate();
+        let mut asking =
+            places.filter(|(index, place)| *index == 0 || place.has_refused).map(|(_, place)| place.ticket);
+        let next = asking.find(|&ticket| last.is_none_or(|last| ticket > last))?;
+        drop(asking);
+        Some((next, self.call(next)?.waker.take()))
     }
 
     /// Returns when the call no longer counts that stands before this one in the line of a bucket.

@@ -7,8 +7,8 @@
 // | `decision` | takes the costs of a call from all words, or from none |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
-// | `acquire`, `future` | `TreeAcquire`, `TreeAcquireFuture`: how to wait |
-// | `stay` | `Stay`: one call's way through the lines, in steps |
+// | `acquire` | the methods by which a call waits |
+// | `waiting` | `Waitable`: what a call asks, and who holds it up |
 // | `counts` | how full the tables are, a number for each level |
 // | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |
@@ -18,16 +18,13 @@ mod answer;
 mod builder;
 mod counts;
 mod decision;
-mod future;
 mod lines;
 mod refusal;
 mod reservation;
-mod stay;
+mod waiting;
 
-pub use acquire::TreeAcquire;
 pub use answer::{TreeAllowed, TreeDenied};
 pub use builder::QuotaTreeBuilder;
-pub use future::TreeAcquireFuture;
 pub use refusal::TreeRefusal;
 pub use reservation::TreeReservation;
 
@@ -192,7 +189,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), path, costs };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
         if let Some(denied) = self.held_up(&call) {
             return Err(denied);
         }

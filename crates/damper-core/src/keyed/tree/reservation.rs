@@ -1,7 +1,7 @@
 //! The costs of a call, taken from all words of a path and settled later.
 
-use super::decision::Call;
-use super::lines::{Bucket, Ticket};
+use super::decision::{Call, Plans};
+use super::lines::Bucket;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied};
 use crate::keyed::table::{Fingerprint, Receipt};
 use crate::limit::Counted;
@@ -21,28 +21,23 @@ pub trait TreeRef: Deref<Target: Settles> {}
 
 impl<T: Deref<Target: Settles>> TreeRef for T {}
 
-pub(super) mod sealed {
-    use crate::keyed::tree::lines::Ticket;
-
+mod sealed {
     /// The part of a tree that its reservations need.
     pub trait Settles {
         /// A number of tokens for each dimension.
         type Costs: Copy;
 
-        /// The words that costs were taken from.
+        /// The costs that a call took, and the words that it took them from.
         type Taken;
 
         /// Subtracts what was taken from the tokens that count as unsettled.
         fn release(&self, taken: &Self::Taken);
-
-        /// Removes a call that waits from its lines.
-        fn leave(&self, ticket: Ticket);
     }
 }
 
 /// A word from which a reservation took its cost.
 #[derive(Debug)]
-pub struct TakenWord {
+struct TakenWord {
     bucket: Fingerprint,
     plan: Plan,
     /// It is used once, when the reservation is settled.
@@ -50,22 +45,26 @@ pub struct TakenWord {
     counted: Counted,
 }
 
+/// The costs that a call took from the words of its path.
+#[derive(Debug)]
+pub struct TakenPath<const LEVELS: usize, const DIMENSIONS: usize> {
+    words: PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>,
+    /// The tick at which the costs were taken.
+    since: u64,
+}
+
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Settles
     for QuotaTree<K, LEVELS, DIMENSIONS, C, S>
 {
     type Costs = [u32; DIMENSIONS];
-    type Taken = PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>;
+    type Taken = TakenPath<LEVELS, DIMENSIONS>;
 
     fn release(&self, taken: &Self::Taken) {
-        for (level, taken) in self.levels.iter().zip(taken) {
+        for (level, taken) in self.levels.iter().zip(&taken.words) {
             for word in taken.iter().flatten() {
                 level.unsettled(word.bucket).release(word.counted);
             }
         }
-    }
-
-    fn leave(&self, ticket: Ticket) {
-        self.lines.leave(ticket, self.clock.now());
     }
 }
 
@@ -82,8 +81,6 @@ pub struct TreeReservation<T: TreeRef> {
     costs: <T::Target as Settles>::Costs,
     taken: <T::Target as Settles>::Taken,
     allowed: TreeAllowed,
-    /// The tick at which the costs were taken.
-    since: u64,
 }
 
 impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher>
@@ -101,8 +98,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<&Self>, TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), path, costs };
-        self.held_up(&call).map_or_else(|| TreeReservation::new(self, &call), Err)
+        self.reserve_by(path, costs).map(|taken| TreeReservation::of(self, costs, taken))
     }
 
     /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
@@ -116,35 +112,66 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeReservation<Arc<Self>>, TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), path, costs };
-        self.held_up(&call).map_or_else(|| TreeReservation::new(Arc::clone(self), &call), Err)
+        self.reserve_by(path, costs).map(|taken| TreeReservation::of(Arc::clone(self), costs, taken))
+    }
+
+    /// Takes the costs of a path, unless calls wait for one of its buckets.
+    #[inline]
+    fn reserve_by(
+        &self,
+        path: &[Step<'_, K, DIMENSIONS>; LEVELS],
+        costs: [u32; DIMENSIONS],
+    ) -> Result<(TreeAllowed, TakenPath<LEVELS, DIMENSIONS>), TreeDenied> {
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
+        self.held_up(&call).map_or_else(|| self.take_to_settle(&call), Err)
     }
 }
 
-impl<T, K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S: BuildHasher> TreeReservation<T>
-where
-    T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
-{
-    pub(super) fn new(tree: T, call: &Call<'_, '_, K, LEVELS, DIMENSIONS>) -> Result<Self, TreeDenied> {
-        let (allowed, receipts) = tree.take(call)?;
-        let &Call { buckets, path, costs } = call;
-        let since = tree.clock.now();
+impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
+    /// Takes the costs of a call, or nothing, and counts them as unsettled. It overtakes the calls that wait.
+    #[inline]
+    pub(super) fn take_to_settle(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+    ) -> Result<(TreeAllowed, TakenPath<LEVELS, DIMENSIONS>), TreeDenied> {
+        let (allowed, receipts) = self.take(call)?;
+        let since = self.clock.now();
         let mut receipts = receipts.into_iter().map(IntoIterator::into_iter);
-        let taken = core::array::from_fn(|level| {
+        let words = core::array::from_fn(|level| {
             let mut receipts = receipts.next();
             core::array::from_fn(|dimension| {
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
-                let (bucket, plan) = (buckets[level][dimension], *path[level].1[dimension]);
+                let (bucket, plan, cost) =
+                    (call.buckets[level][dimension], *call.plan(level, dimension), call.costs[dimension]);
                 // A cost of 0 may be settled to more. A call that borrowed took nothing of its guarantee.
-                if plan.is_unlimited() || receipt.is_none() && costs[dimension] > 0 {
+                if plan.is_unlimited() || receipt.is_none() && cost > 0 {
                     return None;
                 }
-                let word = tree.levels[level].unsettled(bucket);
-                let counted = tree.bounds.count(word, costs[dimension], plan.burst(), since);
+                let word = self.levels[level].unsettled(bucket);
+                let counted = self.bounds.count(word, cost, plan.burst(), since);
                 Some(TakenWord { bucket, plan, receipt, counted })
             })
         });
-        Ok(Self { tree, costs, taken, allowed, since })
+        Ok((allowed, TakenPath { words, since }))
+    }
+}
+
+impl<T, K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> TreeReservation<T>
+where
+    T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
+{
+    /// Returns the reservation of costs that [`QuotaTree::take_to_settle`] took.
+    pub(super) fn of(
+        tree: T,
+        costs: [u32; DIMENSIONS],
+        (allowed, taken): (TreeAllowed, TakenPath<LEVELS, DIMENSIONS>),
+    ) -> Self {
+        Self { tree, costs, taken, allowed }
+    }
+
+    /// Returns the tree.
+    pub(super) fn tree(&self) -> &T::Target {
+        &self.tree
     }
 
     /// Corrects the costs to what the call used, one number for each dimension.
@@ -159,11 +186,11 @@ where
         let tree = &*self.tree;
         let mut gives_back = false;
         let now = tree.clock.now();
-        let is_alive = tree.bounds.is_alive(self.since, now);
+        let is_alive = tree.bounds.is_alive(self.taken.since, now);
         // In the opposite order, and of a guarantee no more than of what it guarantees: else it would have tokens again that
         // the next level has not.
         let mut most = [u32::MAX; DIMENSIONS];
-        for (level, taken) in tree.levels.iter().zip(&mut self.taken).rev() {
+        for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
             for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
                 let of_next = core::mem::replace(most, u32::MAX);
                 let limit = if level.is_guarantee { of_next } else { u32::MAX };
@@ -185,7 +212,7 @@ where
             }
         }
         if gives_back {
-            let taken = self.taken.iter().enumerate();
+            let taken = self.taken.words.iter().enumerate();
             let buckets = taken
                 .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
             tree.lines.wake(buckets, now);

@@ -23,7 +23,7 @@ pub use in_flight::InFlight;
 pub use limits::Limits;
 pub use reservation::SetReservation;
 #[cfg(feature = "alloc")]
-pub(crate) use reservation::{LimitSetRef, Taken};
+pub(crate) use reservation::Taken;
 
 use super::algorithm::Verdict;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};

@@ -20,4 +20,6 @@ mod tree_settling;
 #[cfg(feature = "std")]
 mod tree_waiting;
 #[cfg(feature = "std")]
+mod tree_waiting_guarantees;
+#[cfg(feature = "std")]
 mod windows;

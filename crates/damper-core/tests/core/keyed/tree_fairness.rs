@@ -1,22 +1,16 @@
 //! Greedy, slow and lost callers of a tree delay the others no more than the order allows.
 
-use damper::keyed::{TreeAcquire, TreeAcquireFuture};
+use damper::concurrency::{AcquireCosts, AcquireCostsFuture};
 use damper::time::Seed;
-use damper::{ManualClock, Plan, Quota, QuotaTree, TreeRefusal};
+use damper::{ManualClock, Plan, Quota, QuotaTree, TreeRefusal, WhenFull};
 use std::future::{Pending, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 type Tree<'c, const LEVELS: usize, const DIMENSIONS: usize> = QuotaTree<str, LEVELS, DIMENSIONS, &'c ManualClock, Seed>;
-type Wait<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize> = Pin<
-    Box<
-        TreeAcquireFuture<
-            TreeAcquire<'a, &'a Tree<'c, LEVELS, DIMENSIONS>, str, LEVELS, DIMENSIONS>,
-            fn(Duration) -> Pending<()>,
-        >,
-    >,
->;
+type Wait<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize> =
+    Pin<Box<AcquireCostsFuture<&'a Tree<'c, LEVELS, DIMENSIONS>, fn(Duration) -> Pending<()>>>>;
 
 fn plan(quota: Quota) -> Plan {
     Plan::new(quota).unwrap()
@@ -28,7 +22,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// Returns a future that only wakers and polls of the test move on: its sleeps never end.
 fn future<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize>(
-    acquire: TreeAcquire<'a, &'a Tree<'c, LEVELS, DIMENSIONS>, str, LEVELS, DIMENSIONS>,
+    acquire: AcquireCosts<&'a Tree<'c, LEVELS, DIMENSIONS>>,
 ) -> Wait<'a, 'c, LEVELS, DIMENSIONS> {
     Box::pin(acquire.sleeping_by(|_| pending()))
 }
@@ -152,6 +146,52 @@ fn later_calls_of_a_key_leave_its_guarantee_to_a_waiter() {
         let expected = if is_guaranteed { (0, 100) } else { (50, 1_000) };
         assert_eq!((later, after), expected, "a call of {cost}");
     }
+}
+
+/// A table that is full gives a new team no slot, so the team cannot have its guarantee and has to borrow.
+// CLAIM: QuotaTree
+#[test]
+fn newcomer_without_a_slot_waits_behind_borrowers() {
+    for when_full in [WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let clock = ManualClock::new();
+        let builder = QuotaTree::<str, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.0);
+        let tree = builder.capacities([1, 16]).when_full(when_full).clock(&clock).build().unwrap();
+        let (all, own) = (plan(Quota::per_second(10).burst(50)), plan(Quota::per_hour(1).burst(1)));
+        let teams: Vec<String> = (0..50).map(|team| format!("team {team}")).collect();
+        let mut paths = teams.iter().map(|team| [(team.as_str(), [&own]), ("acme", [&all])]);
+        let newcomer = paths.find(|path| tree.check(path, [1]).unwrap().is_borrowed()).unwrap();
+        let greedy = [("greedy", [&Plan::NOTHING]), ("acme", [&all])];
+        while tree.check(&greedy, [1]).is_ok() {}
+        let mut borrower = future(tree.acquire(&greedy, [5]));
+        assert!(!is_served(&mut borrower));
+        clock.advance(ms(100));
+        let denied = tree.check(&newcomer, [1]).unwrap_err();
+        assert!(denied.is_behind_waiters(), "{when_full:?}: {denied}");
+        let mut waiting = future(tree.acquire(&newcomer, [1]));
+        assert!(!is_served(&mut waiting), "{when_full:?}: it overtakes");
+        clock.advance(ms(400));
+        assert!(!is_served(&mut waiting) && is_served(&mut borrower));
+        clock.advance(ms(100));
+        assert!(is_served(&mut waiting), "{when_full:?}: it waits for ever");
+    }
+}
+
+/// A level without a slot for a new key is found by the look at it, so the levels before stay untouched.
+#[test]
+fn newcomer_without_a_slot_takes_nothing_of_other_levels() {
+    let clock = ManualClock::new();
+    let builder = QuotaTree::<str, 2, 1>::builder(["user", "organisation"], ["requests"]).capacities([64, 1]);
+    let tree = builder.when_full(WhenFull::DenyNew).clock(&clock).build().unwrap();
+    let plan = plan(Quota::per_minute(60));
+    let organisations: Vec<String> = (0..50).map(|organisation| format!("organisation {organisation}")).collect();
+    let mut paths = organisations.iter().map(|organisation| [("alice", [&plan]), (organisation.as_str(), [&plan])]);
+    let path = paths.find(|path| tree.check(path, [1]).is_err()).unwrap();
+    let before = tree.peek(&path)[0][0].remaining();
+    let mut waiting = future(tree.acquire(&path, [1]));
+    assert!(!is_served(&mut waiting));
+    assert_eq!(tree.peek(&path)[0][0].remaining(), before);
+    clock.advance(ms(1_000));
+    assert!(is_served(&mut waiting), "the slot whose key owes least is free");
 }
 
 /// Calls of one dimension each take turns at draining the bucket that has just refused the large call.

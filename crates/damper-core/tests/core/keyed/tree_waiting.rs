@@ -2,7 +2,7 @@
 
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
-use damper::keyed::{TreeAcquire, TreeAcquireFuture};
+use damper::concurrency::AcquireCostsFuture;
 use damper::time::Seed;
 use damper::{Deadline, ManualClock, Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use proptest::prelude::*;
@@ -18,7 +18,6 @@ const FREQUENCY: u64 = 1_000;
 
 type Tree = QuotaTree<u64, 2, 2, Arc<ManualClock>, Seed>;
 type Path = [(&'static u64, [&'static Plan; 2]); 2];
-type Acquire = TreeAcquire<'static, Arc<Tree>, u64, 2, 2>;
 type Call = TreeReservation<Arc<Tree>>;
 
 const KEYS: [u64; 4] = [0, 1, 2, 3];
@@ -70,7 +69,7 @@ struct Waiting {
     ///
     /// They refused it when it asked, and no earlier level held it up since.
     standing: HashSet<Bucket>,
-    future: Pin<Box<TreeAcquireFuture<Acquire, Timer>>>,
+    future: Pin<Box<AcquireCostsFuture<Arc<Tree>, Timer>>>,
     woken: Arc<Flag>,
 }
 
@@ -376,7 +375,7 @@ fn greedy_users_hold_up_themselves() {
     assert!(scarce.longest <= 1_000 && scarce.share > 0.8, "{} ms, {}", scarce.longest, scarce.share);
 }
 
-fn poll(future: &mut Pin<Box<TreeAcquireFuture<Acquire, Timer>>>) -> Poll<Result<Call, TreeRefusal>> {
+fn poll(future: &mut Pin<Box<AcquireCostsFuture<Arc<Tree>, Timer>>>) -> Poll<Result<Call, TreeRefusal>> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 

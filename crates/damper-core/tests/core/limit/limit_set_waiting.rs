@@ -3,7 +3,7 @@
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
-use damper::concurrency::{SetAcquireFuture, SetQueue};
+use damper::concurrency::{AcquireCostsFuture, SetQueue};
 use damper::{
     Bulkhead, Deadline, LimitSet, LimitSetRefusal, ManualClock, Quota, SetQueueRefusal, SetReservation, TokenBucket,
 };
@@ -26,7 +26,7 @@ struct Waiting {
     name: usize,
     costs: [u32; 2],
     expiry: Option<u64>,
-    future: Pin<Box<SetAcquireFuture<Arc<Set<Clocked>>, Timer>>>,
+    future: Pin<Box<AcquireCostsFuture<Arc<Set<Clocked>>, Timer>>>,
     woken: Arc<Flag>,
 }
 
@@ -221,7 +221,7 @@ struct Task<'a> {
     woken: Arc<Flag>,
 }
 
-type Sleepless<'a> = SetAcquireFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
+type Sleepless<'a> = AcquireCostsFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
 
 impl<'a> Task<'a> {
     fn waiting(set: &'a Set<&'a ManualClock, Bulkhead>, costs: [u32; 2]) -> Self {

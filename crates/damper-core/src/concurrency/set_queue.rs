@@ -8,26 +8,12 @@
 //! with the turn leaves its waker under a lock and then asks the limits. A settlement gives its tokens back first and takes that
 //! waker afterwards. So a settlement that comes after the question always finds the waker.
 
-// | file | idea |
-// |---|---|
-// | here | `SetQueue`: the turn to ask, the waker of the first call; methods of a set with a queue; `SetQueueRefusal` |
-// | `stay` | `Stay`: one call's way through the queue, in steps |
-// | `acquire` | `SetAcquire`: how to wait; and blocking |
-// | `future` | `SetAcquireFuture`: waiting in a future |
-
-mod acquire;
-mod future;
-mod stay;
-
-pub use acquire::SetAcquire;
-pub use future::SetAcquireFuture;
-
 use crate::concurrency::LimitSetRefusal;
-use crate::concurrency::bulkhead::Patience;
 use crate::concurrency::bulkhead::{Arrivals, Order};
-use crate::concurrency::queue::{Moment, Place, SlotQueue};
+use crate::concurrency::queue::{Expiry, Moment, Place, SlotQueue};
 use crate::concurrency::slots::Slots;
-use crate::limit::{InFlight, LimitSet, LimitSetRef, Limits, Sealed};
+use crate::concurrency::waiting::{AcquireCosts, Denial, Turn, Waitable};
+use crate::limit::{InFlight, LimitSet, Limits, Sealed, SetReservation, Taken};
 use crate::sync::Guarded;
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -35,6 +21,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 use core::task::Waker;
+use core::time::Duration;
 
 /// The queue of a [`LimitSet`], around its bound on the calls in flight. Made by [`LimitSet::queue`].
 ///
@@ -47,6 +34,15 @@ pub struct SetQueue<P> {
     others: SlotQueue<Arrivals>,
     /// Wakes the first call, to ask again.
     first: Guarded<Option<Waker>>,
+}
+
+/// Where a call that waits for a set stands.
+#[derive(Clone, Copy, Debug)]
+pub enum Position {
+    /// It waits behind others.
+    Behind(Place),
+    /// It is the first, and asks the limits.
+    First,
 }
 
 /// Calls wait for their turn without a time, because they time their waits themselves.
@@ -77,13 +73,15 @@ impl<P> SetQueue<P> {
     }
 
     /// Makes a call the first, or gives it a place behind the others.
-    fn join(&self, waker: &Waker) -> Result<Option<Place>, SetQueueRefusal> {
+    fn join(&self, waker: &Waker) -> Result<Position, LimitSetRefusal> {
         if self.turn.take().is_ok() {
-            return Ok(None);
+            return Ok(Position::First);
         }
         // The oldest comes first, so none gives way.
-        let joined = self.others.join(&self.turn, NOW, |_| (), None, waker.clone());
-        joined.map(|queued| queued.map(|queued| queued.place)).map_err(|_| SetQueueRefusal::Full)
+        match self.others.join(&self.turn, NOW, |_| (), None, waker.clone()) {
+            Ok(queued) => Ok(queued.map_or(Position::First, |queued| Position::Behind(queued.place))),
+            Err(_) => Err(LimitSetRefusal::Queue(SetQueueRefusal::Full)),
+        }
     }
 
     /// Returns whether the call in `place` is the first now. If not, `waker` wakes it from now on.
@@ -91,9 +89,12 @@ impl<P> SetQueue<P> {
         self.others.look(&self.turn, NOW, place, false, waker.clone()).is_some()
     }
 
-    /// Removes a call from its place; if it has become the first meanwhile, the next one is.
-    fn leave_place(&self, place: Place) {
-        self.others.leave(&self.turn, NOW, place);
+    /// Removes a call; if it is the first, or has become it meanwhile, the next one is.
+    fn remove(&self, position: Position) {
+        match position {
+            Position::Behind(place) => self.others.leave(&self.turn, NOW, place),
+            Position::First => self.pass_on(),
+        }
     }
 
     /// Wakes the first call by `waker` from now on. Call it before the limits are asked.
@@ -175,7 +176,7 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// Prepares to wait for the cost of each limit and a slot, first come, first served.
     ///
     /// `set.acquire([1, estimate]).wait()?` blocks the thread, and `set.acquire([1, estimate]).await?` does not (feature
-    /// `tokio`; elsewhere [`sleeping_by`](SetAcquire::sleeping_by)). Either returns a
+    /// `tokio`; elsewhere [`sleeping_by`](AcquireCosts::sleeping_by)). Either returns a
     /// [`SetReservation`](crate::SetReservation), as [`reserve`](LimitSet::reserve) does.
     ///
     /// Nothing is taken before all of it is there. So each limit allows its envelope, as for calls that do not wait.
@@ -207,114 +208,102 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self, costs: L::Costs<'_>) -> SetAcquire<&Self> {
-        SetAcquire::new(self, costs.as_ref())
+    pub fn acquire(&self, costs: L::Costs<'_>) -> AcquireCosts<&Self> {
+        AcquireCosts::new(self, self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit))
     }
 
     /// Prepares to wait as [`acquire`](Self::acquire) does, for a reservation with its own reference to the set.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn acquire_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> SetAcquire<Arc<Self>> {
-        SetAcquire::new(Arc::clone(self), costs.as_ref())
+    pub fn acquire_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> AcquireCosts<Arc<Self>> {
+        AcquireCosts::new(Arc::clone(self), self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit))
     }
 }
 
-/// A pointer to a [`LimitSet`] with a queue: `&LimitSet`, or an `Arc` of one.
-pub trait QueuedSetRef: LimitSetRef + Deref<Target: sealed::QueuedSet> {}
+impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> Waitable for LimitSet<L, C, SetQueue<P>> {
+    type Demand = L::PerLimit<u32>;
+    type Place = Position;
+    type Taken = Taken<L>;
+    type Reservation<T: Deref<Target = Self>> = SetReservation<T>;
+    type Denial = LimitSetRefusal;
+    type Refusal = LimitSetRefusal;
+    type Clock = C;
 
-impl<S: LimitSetRef + Deref<Target: sealed::QueuedSet>> QueuedSetRef for S {}
+    const TIMED_OUT: LimitSetRefusal = LimitSetRefusal::Queue(SetQueueRefusal::TimedOut);
 
-mod sealed {
-    use super::{Clock, InFlight, LimitSet, LimitSetRef, LimitSetRefusal, Limits, Patience, SetQueue};
-    use crate::concurrency::queue::Expiry;
-    use crate::limit::{LimitSetDenied, SetReservation, Taken};
-    use core::ops::Deref;
-    use core::time::Duration;
+    const LINES: usize = 1;
 
-    /// The methods of a set with a queue for the calls that wait.
-    pub trait QueuedSet: Sized {
-        /// A cost for each limit.
-        type Costs: Copy;
-
-        /// The costs that a call took.
-        type Taken;
-
-        /// The bound on the calls in flight.
-        type Bound;
-
-        /// Returns a copy of the costs, or the refusal of a call with more or fewer costs than limits.
-        fn copy_of(&self, costs: &[u32]) -> Result<Self::Costs, LimitSetRefusal>;
-
-        fn set_queue(&self) -> &SetQueue<Self::Bound>;
-
-        /// Takes the costs and a slot, or nothing. It overtakes the calls that wait.
-        fn take(&self, costs: &Self::Costs) -> Result<Self::Taken, LimitSetRefusal>;
-
-        /// Returns the refusal of the limits to a call that no wait helps.
-        fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal>;
-
-        /// Makes the reservation of costs that were taken, and passes the turn on if the call held it.
-        fn reservation<S>(set: S, taken: Self::Taken, is_first: bool) -> SetReservation<S>
-        where
-            S: LimitSetRef + Deref<Target = Self>;
-
-        fn expiry(&self, patience: Patience) -> Option<Expiry>;
-
-        fn expiry_after(&self, wait: Duration) -> Expiry;
-
-        /// Whether the time of `expiry` is over.
-        fn has_passed(&self, expiry: Expiry) -> bool;
-
-        fn remaining(&self, expiry: Expiry) -> Duration;
+    fn clock(&self) -> &C {
+        LimitSet::clock(self)
     }
 
-    impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> QueuedSet for LimitSet<L, C, SetQueue<P>> {
-        type Costs = L::PerLimit<u32>;
-        type Taken = Taken<L>;
-        type Bound = P;
+    fn take(&self, costs: &Self::Demand) -> Result<Taken<L>, LimitSetRefusal> {
+        self.take_costs(costs, &self.bulkhead().bound).map_err(Into::into)
+    }
 
-        fn copy_of(&self, costs: &[u32]) -> Result<Self::Costs, LimitSetRefusal> {
-            self.copy_of_costs(costs).map_err(LimitSetRefusal::Limit)
-        }
+    fn refusal(&self, costs: &Self::Demand) -> Option<LimitSetRefusal> {
+        self.refusal_of(costs).map(LimitSetRefusal::Limit)
+    }
 
-        fn set_queue(&self) -> &SetQueue<P> {
-            self.bulkhead()
-        }
+    fn holds_up(&self, _: &Self::Demand) -> bool {
+        self.bulkhead().has_waiters()
+    }
 
-        fn take(&self, costs: &Self::Costs) -> Result<Self::Taken, LimitSetRefusal> {
-            self.take_costs(costs, &self.bulkhead().bound).map_err(Into::into)
-        }
+    fn arrive(&self, _: &Self::Demand, _: Option<Expiry>, waker: &Waker) -> Result<Option<Position>, LimitSetRefusal> {
+        self.bulkhead().join(waker).map(Some)
+    }
 
-        fn final_refusal(&self, costs: &Self::Costs) -> Option<LimitSetRefusal> {
-            self.refusal_of(costs).filter(LimitSetDenied::is_final).map(LimitSetRefusal::Limit)
-        }
+    fn join(
+        &self,
+        _: &Self::Demand,
+        _: &LimitSetRefusal,
+        _: Option<Expiry>,
+        waker: &Waker,
+    ) -> Result<Position, LimitSetRefusal> {
+        self.bulkhead().join(waker)
+    }
 
-        fn reservation<S>(set: S, taken: Self::Taken, is_first: bool) -> SetReservation<S>
-        where
-            S: LimitSetRef + Deref<Target = Self>,
+    fn look(&self, _: &Self::Demand, position: &mut Position, waker: &Waker) -> Turn {
+        let queue = self.bulkhead();
+        if let Position::Behind(place) = *position
+            && !queue.is_first(place, waker)
         {
-            let reservation = SetReservation::of(set, taken);
-            if is_first {
-                // The reservation exists by now, so that it frees the slot if the next call's waker panics.
-                reservation.set().bulkhead().pass_on();
-            }
-            reservation
+            return Turn::HeldUp(None);
         }
+        *position = Position::First;
+        queue.wake_first_by(waker);
+        Turn::MayAsk
+    }
 
-        fn expiry(&self, mut patience: Patience) -> Option<Expiry> {
-            patience.begin(self.clock())
-        }
+    fn refused(&self, _: &Self::Demand, _: &Position, _: &LimitSetRefusal) -> bool {
+        true
+    }
 
-        fn expiry_after(&self, wait: Duration) -> Expiry {
-            Expiry::after(wait, self.clock())
-        }
+    fn leave(&self, position: Position) {
+        self.bulkhead().remove(position);
+    }
 
-        fn has_passed(&self, expiry: Expiry) -> bool {
-            expiry.has_passed(self.clock().now())
+    fn reservation<T: Deref<Target = Self>>(
+        set: T,
+        _: &Self::Demand,
+        taken: Taken<L>,
+        position: Option<Position>,
+    ) -> SetReservation<T> {
+        let reservation = SetReservation::of(set, taken);
+        if let Some(position) = position {
+            // The reservation exists by now, so that it frees the slot if the next call's waker panics.
+            reservation.set().leave(position);
         }
+        reservation
+    }
+}
 
-        fn remaining(&self, expiry: Expiry) -> Duration {
-            expiry.remaining(self.clock())
-        }
+impl Denial for LimitSetRefusal {
+    fn is_final(&self) -> bool {
+        matches!(self, Self::Limit(denied) if denied.is_final())
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        self.retry_after()
     }
 }
 

@@ -1,7 +1,7 @@
-//! Waiting for the costs of a path in a future.
+//! Waiting for the costs of a call in a future.
 
-use super::TreeRefusal;
-use super::stay::{Progress, Waits};
+use super::stay::{Outcome, Stay, Step};
+use super::{AcquireCosts, WaitableRef};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;
@@ -9,7 +9,7 @@ use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Waits for the costs of a path. Made by [`TreeAcquire::sleeping_by`](super::TreeAcquire::sleeping_by).
+    /// Waits for the costs of a call. Made by [`AcquireCosts::sleeping_by`].
     ///
     /// It joins a line when it is first polled.
     ///
@@ -19,38 +19,38 @@ pin_project! {
     /// their order; where it was the first of a line, the next one is then, and is woken. A call in a loop of `select!`
     /// loses its place whenever its future is dropped: make the future once and pin it outside.
     ///
-    /// The first call of a line holds up those behind it until its time is over, so poll the future whenever it is woken. Polled again after it
-    /// was ready, it is pending for ever.
+    /// The first call of a line holds up those behind it, so poll the future whenever it is woken. (One whose time is over
+    /// holds up no other call of a tree.) Polled again after it was ready, it is pending for ever.
     ///
     /// # Errors
     ///
-    /// The errors of [`TreeAcquire`](super::TreeAcquire).
+    /// The errors of [`AcquireCosts`].
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct TreeAcquireFuture<A: Waits, S: Sleep> {
-        stay: A::Stay,
+    pub struct AcquireCostsFuture<T: WaitableRef, S: Sleep> {
+        stay: Stay<T>,
         sleep: S,
         #[pin]
         sleeping: Option<S::Sleeping>,
     }
 }
 
-impl<A: Waits, S: Sleep> TreeAcquireFuture<A, S> {
-    pub(super) fn new(stay: A::Stay, sleep: S) -> Self {
-        Self { stay, sleep, sleeping: None }
+impl<T: WaitableRef, S: Sleep> AcquireCostsFuture<T, S> {
+    pub(super) fn new(acquire: AcquireCosts<T>, sleep: S) -> Self {
+        Self { stay: Stay::new(acquire), sleep, sleeping: None }
     }
 }
 
-impl<A: Waits, S: Sleep> Future for TreeAcquireFuture<A, S> {
-    type Output = Result<A::Reservation, TreeRefusal>;
+impl<T: WaitableRef, S: Sleep> Future for AcquireCostsFuture<T, S> {
+    type Output = Outcome<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
-        let wait = match A::step(this.stay, context.waker()) {
-            Progress::Over(result) => {
+        let wait = match this.stay.step(context.waker()) {
+            Step::Over(outcome) => {
                 this.sleeping.set(None);
-                return Poll::Ready(result);
+                return Poll::Ready(outcome);
             }
-            Progress::Wait(wait) => wait,
+            Step::Wait(wait) => wait,
         };
         // A new sleep after each look, because the time to wait may have changed.
         this.sleeping.set(wait.map(|wait| this.sleep.sleep(wait)));
@@ -63,8 +63,8 @@ impl<A: Waits, S: Sleep> Future for TreeAcquireFuture<A, S> {
     }
 }
 
-impl<A: Waits, S: Sleep> fmt::Debug for TreeAcquireFuture<A, S> {
+impl<T: WaitableRef, S: Sleep> fmt::Debug for AcquireCostsFuture<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TreeAcquireFuture").field("stay", &self.stay).finish_non_exhaustive()
+        f.debug_struct("AcquireCostsFuture").field("stay", &self.stay).finish_non_exhaustive()
     }
 }
