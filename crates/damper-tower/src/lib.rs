@@ -87,6 +87,6 @@ mod unwinding;
 
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
-pub use pacing::{PacingLayer, PacingService};
+pub use pacing::{PacedSide, PacingLayer, PacingService};
 pub use plain::Plain;
 pub use service::GateService;

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tokio")]
 use super::HostPacers;
-use super::{HttpHints, PaceOnly, PacedRetries, Pacers, PacingService, Repeating, Unjudged};
+use super::{HttpHints, PaceOnly, PacedRetries, PacedSide, Pacers, PacingService, Repeating, Unjudged};
 use crate::ResponseHead;
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 #[cfg(feature = "tower")]
@@ -21,6 +21,7 @@ use damper_core::throttle::{PacedRetry, ReadHints};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
+use damper_tower::GateService;
 
 /// Returns the policy by which attempts are counted.
 ///
@@ -238,7 +239,9 @@ where
     /// pacer demands before a call. With [`ExponentialBackoff`](damper_core::throttle::compared::ExponentialBackoff) it never does, unless the server
     /// asked for a time. A call whose deadline has passed is made if it need not sleep.
     ///
-    /// The bodies of requests need not be replayable, and the service's error comes as [`CallError::Failed`](damper_core::CallError).
+    /// The bodies of requests need not be replayable. A future's error is [`CallError::Refused`](damper_core::CallError::Refused) with a
+    /// [`PaceTooSlow`](damper_core::throttle::PaceTooSlow), if the call was not made: its sleep would outlast its deadline or did, or the
+    /// service was not ready by then. Otherwise it is [`CallError::Failed`](damper_core::CallError::Failed) with the service's error.
     #[must_use]
     pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly<Z>> {
         self.map_mode(|Repeating(settings)| PaceOnly { sleep: settings.sleep.clone() })
@@ -295,18 +298,37 @@ where
     }
 }
 
-impl<T: Clone, H: Clone, M: Clone> PacingLayer<T, H, M> {
-    /// Paces the calls of a service.
-    pub fn layer<S>(&self, service: S) -> PacingService<S, T, H, M> {
+impl<T: Clone, H: Clone, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>> {
+    /// Paces the calls of a service, and retries rejected ones.
+    pub fn layer<S>(&self, service: S) -> PacingService<S, T, H, Repeating<B, K, Z>> {
         PacingService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<T: Clone, H: Clone, M: Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, M> {
-    type Service = PacingService<S, T, H, M>;
+impl<T: Clone, H: Clone, B, K, Z, S> tower_layer::Layer<S> for PacingLayer<T, H, Repeating<B, K, Z>> {
+    type Service = PacingService<S, T, H, Repeating<B, K, Z>>;
 
-    fn layer(&self, service: S) -> PacingService<S, T, H, M> {
+    fn layer(&self, service: S) -> Self::Service {
+        self.layer(service)
+    }
+}
+
+impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceOnly<Z>> {
+    /// Paces the calls of a service.
+    ///
+    /// The service is behind a [gate at which calls sleep](damper_core::gate::Paces).
+    pub fn layer<S>(&self, service: S) -> GateService<S, PacedSide<T, Z, H>> {
+        let Self { pacers, hints, mode: PaceOnly { sleep }, telemetry } = self.clone();
+        GateService::new(service, PacedSide::new(pacers, sleep, hints, telemetry))
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
+    type Service = GateService<S, PacedSide<T, Z, H>>;
+
+    fn layer(&self, service: S) -> Self::Service {
         self.layer(service)
     }
 }

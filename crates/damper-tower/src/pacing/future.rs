@@ -1,12 +1,11 @@
 //! A call on its way through its sleeps and attempts.
 
-use super::PacingMode;
 use core::fmt;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
-use damper_core::retry::{GaveUp, RetryError};
+use damper_core::retry::{Budget, GaveUp, RetryError};
 use damper_core::throttle::{PacedAttempts, PacedRetry, Pacer, ReadHints, Strategy};
 use damper_core::time::{Clock, Sleep};
 use pin_project_lite::pin_project;
@@ -21,14 +20,14 @@ pin_project! {
     /// [schedule](damper_core::throttle::Strategy::schedule) has lost the place. Dropped later, it drops the call, of which the pacer learns
     /// nothing.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct PacingFuture<S: Service<R>, R, G, H, M: PacingMode<R>, Z: Sleep> {
+    pub struct PacingFuture<S: Service<R>, R, G, H, B, Z: Sleep> {
         // For the attempts after a sleep; None if there cannot be one.
         service: Option<S>,
         // For the next attempt, if there can be one.
         request: Option<R>,
         pacer: G,
         hints: H,
-        policy: PacedRetry<M::Budget>,
+        policy: PacedRetry<B>,
         sleep: Z,
         attempts: PacedAttempts,
         // The last error of an attempt.
@@ -51,11 +50,12 @@ pin_project! {
     }
 }
 
-impl<S, R, G, H, M, Z, T, C> PacingFuture<S, R, G, H, M, Z>
+impl<S, R, G, H, B, Z, T, C> PacingFuture<S, R, G, H, B, Z>
 where
     S: Service<R> + Clone,
+    R: Clone,
     G: Deref<Target = Pacer<T, C>>,
-    M: PacingMode<R>,
+    B: Budget,
     Z: Sleep,
     T: Strategy,
     C: Clock,
@@ -64,23 +64,12 @@ where
     ///
     /// The service is ready, and is called now if there is no sleep. Else it gives its readiness back.
     #[inline]
-    pub(super) fn begin(
-        service: &mut S,
-        request: R,
-        pacer: G,
-        hints: H,
-        policy: PacedRetry<M::Budget>,
-        sleep: Z,
-    ) -> Self {
+    pub(super) fn begin(service: &mut S, request: R, pacer: G, hints: H, policy: PacedRetry<B>, sleep: Z) -> Self {
         let mut attempts = pacer.begin();
-        let sleep_first = match attempts.before_call(&pacer, &policy) {
-            Err(GaveUp::Deadline { .. }) if !M::ENDS_EXPIRED => Ok(Duration::ZERO),
-            sleep_first => sleep_first,
-        };
-        let (later, stage, request) = match sleep_first {
+        let (later, stage, request) = match attempts.before_call(&pacer, &policy) {
             Ok(wait) if wait.is_zero() => {
                 let kept =
-                    if attempts.begin_attempt(&policy) < policy.max_attempts() { M::keep(&request) } else { None };
+                    if attempts.begin_attempt(&policy) < policy.max_attempts() { Some(request.clone()) } else { None };
                 let later = kept.as_ref().map(|_| service.clone());
                 (later, Stage::Calling { attempt: service.call(request) }, kept)
             }
@@ -103,17 +92,18 @@ fn release<S: Clone>(service: &mut S) -> S {
     unready
 }
 
-impl<S, R, G, H, M, Z, T, C> Future for PacingFuture<S, R, G, H, M, Z>
+impl<S, R, G, H, B, Z, T, C> Future for PacingFuture<S, R, G, H, B, Z>
 where
     S: Service<R>,
+    R: Clone,
     G: Deref<Target = Pacer<T, C>>,
     H: ReadHints<Result<S::Response, S::Error>>,
-    M: PacingMode<R>,
+    B: Budget,
     Z: Sleep,
     T: Strategy,
     C: Clock,
 {
-    type Output = Result<S::Response, M::Error<S::Error>>;
+    type Output = Result<S::Response, RetryError<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
@@ -147,7 +137,7 @@ where
                     }
                     let Some(request) = this.request.take() else { return Poll::Pending };
                     if this.attempts.begin_attempt(this.policy) < this.policy.max_attempts() {
-                        *this.request = M::keep(&request);
+                        *this.request = Some(request.clone());
                     }
                     let attempt = service.call(request);
                     this.stage.set(Stage::Calling { attempt });
@@ -174,11 +164,11 @@ where
         };
         this.stage.set(Stage::Over);
         let (attempts, elapsed) = (this.attempts.number(), this.attempts.elapsed(this.pacer));
-        Poll::Ready(Err(M::give_up(RetryError::new(reason, attempts, elapsed, error))))
+        Poll::Ready(Err(RetryError::new(reason, attempts, elapsed, error)))
     }
 }
 
-impl<S: Service<R>, R, G, H, M: PacingMode<R>, Z: Sleep> fmt::Debug for PacingFuture<S, R, G, H, M, Z> {
+impl<S: Service<R>, R, G, H, B, Z: Sleep> fmt::Debug for PacingFuture<S, R, G, H, B, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stage = match self.stage {
             Stage::Sleeping { .. } => "sleeping",

@@ -1,0 +1,154 @@
+//! Requests that sleep at a pacer, without retries.
+
+use super::HttpHints;
+use super::Pacers;
+use super::pacers::ByHead;
+use crate::deadline::SentTimeout;
+use crate::rate_limit::grpc::grpc_type;
+use crate::telemetry::PacingTelemetry;
+use crate::{Head, ResponseHead, wire};
+use core::fmt;
+use core::ops::Deref;
+use core::time::Duration;
+use damper_core::CallError;
+use damper_core::deadline::Deadline;
+use damper_core::gate::{Answer, AnswerOf, Ask, PacedPermit, PacedWait, Paces, Permit, TimeLeft, Verdict};
+use damper_core::throttle::{PaceTooSlow, Pacer, ReadHints, Strategy};
+use damper_core::time::{Clock, Sleep};
+use damper_tower::internal::{Side, Stand};
+use http::{Request, Response};
+
+/// The gate at which requests sleep, and the reader of their responses.
+#[derive(Clone)]
+pub struct PacedSide<T, Z, H = HttpHints> {
+    gate: RequestPaces<T, Z>,
+    hints: H,
+    telemetry: PacingTelemetry,
+}
+
+/// The gate at which requests sleep, which knows their deadlines.
+type RequestPaces<T, Z> = Paces<ByHead<T>, Z, SleepUntil>;
+
+impl<T, Z, H> PacedSide<T, Z, H> {
+    pub(super) fn new(pacers: T, sleep: Z, hints: H, telemetry: PacingTelemetry) -> Self {
+        Self { gate: Paces::new(ByHead(pacers), sleep).time_left(SleepUntil), hints, telemetry }
+    }
+}
+
+impl<T: Pacers + Clone, Z: Sleep + Clone, H: Clone> Stand for PacedSide<T, Z, H> {
+    type Gate = RequestPaces<T, Z>;
+
+    #[inline]
+    fn gate(&self) -> &Self::Gate {
+        &self.gate
+    }
+}
+
+impl<T, Z, H, Q, R, E> Side<Request<Q>, Response<R>, E> for PacedSide<T, Z, H>
+where
+    T: Pacers + Clone,
+    Z: Sleep + Clone,
+    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
+{
+    type Held = PacedRequest<T::Pacer, H>;
+    type Refused = PaceTooSlow;
+    type Response = Response<R>;
+    type Error = CallError<E, PaceTooSlow>;
+
+    #[inline]
+    fn ask(&self, request: &Request<Q>) -> AnswerOf<Self::Gate> {
+        let answer = self.gate.ask(&Head::of(request));
+        match &answer {
+            Answer::Pass(_) => self.telemetry.record_unslept(),
+            Answer::Wait(wait) => self.telemetry.record_slept(wait.first_sleep()),
+            Answer::Refuse(_) => {}
+        }
+        answer
+    }
+
+    /// Tells the server how much time is left after the sleep.
+    fn waited(&self, wait: &PacedWait<T::Pacer, Z>, request: &mut Request<Q>) {
+        let left = wait.time_left();
+        if let Some(sent) = request.extensions().get::<SentTimeout>().cloned() {
+            sent.write(request.headers_mut(), left);
+        } else if grpc_timeout(&Head::of(request)).is_some() {
+            request.headers_mut().insert(wire::GRPC_TIMEOUT, wire::grpc_timeout(left));
+        }
+    }
+
+    #[inline]
+    fn hold(&self, permit: PacedPermit<T::Pacer>, _: &Request<Q>) -> Self::Held {
+        PacedRequest { permit, hints: self.hints.clone(), telemetry: self.telemetry.clone() }
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: PaceTooSlow, _: &Request<Q>) -> PaceTooSlow {
+        self.telemetry.record_refused(refusal.retry_after(), refusal);
+        refusal
+    }
+
+    fn refused(refused: PaceTooSlow) -> Result<Self::Response, Self::Error> {
+        Err(CallError::Refused(refused))
+    }
+
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
+        if let (Some(PacedRequest { permit, hints, telemetry }), Ok(response)) = (held.take(), result)
+            && let Some(sleep) = permit.learn(&hints.hints(&ResponseHead::of(response)))
+        {
+            telemetry.record_rejected(Some(sleep));
+        }
+    }
+
+    #[inline]
+    fn respond(_: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, Self::Error> {
+        result.map_err(CallError::Failed)
+    }
+
+    fn failed(error: E) -> Self::Error {
+        CallError::Failed(error)
+    }
+}
+
+impl<T, Z, H> fmt::Debug for PacedSide<T, Z, H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacedSide").finish_non_exhaustive()
+    }
+}
+
+/// A request in flight, from whose response a pacer learns.
+#[derive(Debug)]
+pub struct PacedRequest<G, H> {
+    permit: PacedPermit<G>,
+    hints: H,
+    telemetry: PacingTelemetry,
+}
+
+impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedRequest<G, H> {
+    const HOLDS: bool = false;
+
+    fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
+    }
+
+    fn panicked(self) {
+        self.permit.panicked();
+    }
+}
+
+/// Finds the earliest deadline of a request: in its extensions, in `grpc-timeout`, or in the timeout that an outer layer has written.
+#[derive(Clone, Copy, Debug)]
+pub struct SleepUntil;
+
+impl TimeLeft<Head<'_>> for SleepUntil {
+    fn left(&self, head: &Head<'_>) -> Option<Duration> {
+        let given = head.extensions.get::<Deadline>().filter(|deadline| !deadline.is_never()).map(Deadline::remaining);
+        let sent = head.extensions.get::<SentTimeout>().map(SentTimeout::left);
+        [given, sent, grpc_timeout(head)].into_iter().flatten().min()
+    }
+}
+
+/// Returns the `grpc-timeout` that a request carries.
+fn grpc_timeout(head: &Head<'_>) -> Option<Duration> {
+    grpc_type(head).and_then(|_| wire::grpc_timeout_in(head.headers))
+}

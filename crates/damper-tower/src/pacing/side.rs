@@ -1,0 +1,107 @@
+//! Calls that sleep at a pacer, which learns from their results.
+
+use crate::side::{Side, Stand};
+use core::fmt;
+use core::ops::Deref;
+use damper_core::CallError;
+use damper_core::gate::{AnswerOf, Ask, PacedPermit, PacerOf, PacerSource, Paces, Permit, TimeLeft, Verdict};
+use damper_core::throttle::{PaceTooSlow, Pacer, ReadHints, Strategy};
+use damper_core::time::{Clock, Sleep};
+
+/// A gate at which calls of any service sleep, and the reader of their results.
+///
+/// [`PacingLayer::without_retries`](crate::PacingLayer::without_retries) returns its layer. The caller gets [`CallError::Refused`] with a
+/// [`PaceTooSlow`] if the call was not made, or [`CallError::Failed`] with the error of the service.
+#[derive(Clone)]
+pub struct PacedSide<P, H, Z, D = ()> {
+    pub(super) gate: Paces<P, Z, D>,
+    pub(super) hints: H,
+}
+
+impl<P, H, Z, D> Stand for PacedSide<P, H, Z, D>
+where
+    P: PacerSource + Clone,
+    H: Clone,
+    Z: Sleep + Clone,
+    D: Clone,
+{
+    type Gate = Paces<P, Z, D>;
+
+    #[inline]
+    fn gate(&self) -> &Self::Gate {
+        &self.gate
+    }
+}
+
+impl<R, T, E, P, H, Z, D> Side<R, T, E> for PacedSide<P, H, Z, D>
+where
+    P: PacerOf<R> + Clone,
+    H: ReadHints<Result<T, E>> + Clone,
+    Z: Sleep + Clone,
+    D: TimeLeft<R> + Clone,
+{
+    type Held = PacedCall<P::Pacer, H>;
+    type Refused = PaceTooSlow;
+    type Response = T;
+    type Error = CallError<E, PaceTooSlow>;
+
+    #[inline]
+    fn ask(&self, request: &R) -> AnswerOf<Self::Gate> {
+        self.gate.ask(request)
+    }
+
+    #[inline]
+    fn hold(&self, permit: PacedPermit<P::Pacer>, _: &R) -> Self::Held {
+        PacedCall { permit, hints: self.hints.clone() }
+    }
+
+    #[inline]
+    fn refuse(&self, refusal: PaceTooSlow, _: &R) -> PaceTooSlow {
+        refusal
+    }
+
+    fn refused(refused: PaceTooSlow) -> Result<T, Self::Error> {
+        Err(CallError::Refused(refused))
+    }
+
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<T, E>) {
+        if let Some(PacedCall { permit, hints }) = held.take() {
+            permit.learn(&hints.hints(result));
+        }
+    }
+
+    #[inline]
+    fn respond(_: &mut Option<Self::Held>, result: Result<T, E>) -> Result<T, Self::Error> {
+        result.map_err(CallError::Failed)
+    }
+
+    fn failed(error: E) -> Self::Error {
+        CallError::Failed(error)
+    }
+}
+
+impl<P, H, Z, D> fmt::Debug for PacedSide<P, H, Z, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacedSide").finish_non_exhaustive()
+    }
+}
+
+/// A call in flight, from whose result a pacer learns.
+#[derive(Debug)]
+pub struct PacedCall<G, H> {
+    permit: PacedPermit<G>,
+    hints: H,
+}
+
+impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedCall<G, H> {
+    const HOLDS: bool = false;
+
+    fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
+    }
+
+    fn panicked(self) {
+        self.permit.panicked();
+    }
+}
