@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use damper_core::gate::{Ending, Gate, Permit, Verdict, WaitsWith};
+use damper_core::gate::{Ending, Gate, Permit, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -60,6 +60,8 @@ pin_project! {
         wait: WaitOf<X>,
         service: S,
         side: X,
+        // The service has to be polled for readiness after the wait.
+        is_released: bool,
         // The request is there until the call is made.
         request: Option<R>,
         // The permit is there while the service is not ready.
@@ -76,8 +78,8 @@ impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> GateFuture<S, R, X> {
 
     /// A call that waits for its permit.
     #[cold]
-    pub(crate) fn waiting(wait: WaitOf<X>, service: S, side: X, request: R) -> Self {
-        let waiting = Waiting { wait, service, side, request: Some(request), permit: None };
+    pub(crate) fn waiting(wait: WaitOf<X>, service: S, is_released: bool, side: X, request: R) -> Self {
+        let waiting = Waiting { wait, service, side, is_released, request: Some(request), permit: None };
         Self { call: Call::Waiting { waiting: Box::pin(waiting) } }
     }
 }
@@ -85,13 +87,10 @@ impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> GateFuture<S, R, X> {
 /// The end of a wait: a permit or a refusal, or the error of a service that has failed to become ready.
 type Waited<X, E> = Result<Result<PermitOf<X>, RefusalOf<X>>, E>;
 
-impl<S: Service<R>, R, X: Stand> Waiting<S, R, X>
-where
-    WaitOf<X>: WaitsWith<S>,
-{
+impl<S: Service<R>, R, X: Stand> Waiting<S, R, X> {
     /// Returns the permit once it is given, and the service is ready if the wait has released it.
     fn poll_permit(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Waited<X, S::Error>> {
-        let WaitingProjection { mut wait, service, permit, .. } = self.project();
+        let WaitingProjection { mut wait, service, is_released, permit, .. } = self.project();
         match wait.as_mut().poll(context) {
             Poll::Ready(Ok(given)) => *permit = Some(given),
             Poll::Pending if permit.is_none() => return Poll::Pending,
@@ -102,7 +101,7 @@ where
                 return Poll::Ready(Ok(Err(refusal)));
             }
         }
-        if wait.releases() {
+        if *is_released {
             let not_ready = match service.poll_ready(context) {
                 Poll::Ready(Ok(())) => None,
                 Poll::Ready(Err(error)) => Some(Err(error)),
@@ -117,11 +116,7 @@ where
     }
 }
 
-impl<S: Service<R>, R, X> Future for GateFuture<S, R, X>
-where
-    X: Side<R, S::Response, S::Error>,
-    WaitOf<X>: WaitsWith<S>,
-{
+impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> Future for GateFuture<S, R, X> {
     type Output = Result<X::Response, X::Error>;
 
     #[inline]

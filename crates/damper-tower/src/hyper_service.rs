@@ -6,7 +6,7 @@ use crate::future::GateFuture;
 use crate::side::Side;
 use crate::unwinding::Unwinding;
 use core::task::{Context, Poll};
-use damper_core::gate::{Answer, Gate, WaitsWith};
+use damper_core::gate::Answer;
 use hyper::service::Service;
 
 /// A service of hyper as one of tower, which is always ready. Calls of a [`GateService`] that wait keep it.
@@ -29,12 +29,7 @@ impl<S: Service<R>, R> tower_service::Service<R> for HyperService<S> {
 }
 
 /// A call that waits is made by a clone of the service.
-impl<S, X, R> Service<R> for GateService<S, X>
-where
-    S: Service<R> + Clone,
-    X: Side<R, S::Response, S::Error>,
-    <X::Gate as Gate>::Wait: WaitsWith<HyperService<S>>,
-{
+impl<S: Service<R> + Clone, X: Side<R, S::Response, S::Error>, R> Service<R> for GateService<S, X> {
     type Response = X::Response;
     type Error = X::Error;
     type Future = GateFuture<HyperService<S>, R, X>;
@@ -53,7 +48,7 @@ where
             Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
             Answer::Wait(wait) => {
                 let service = HyperService(self.service.clone());
-                GateFuture::waiting(wait, service, self.side.clone(), request)
+                GateFuture::waiting(wait, service, false, self.side.clone(), request)
             }
         }
     }

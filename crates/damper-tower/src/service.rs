@@ -109,7 +109,8 @@ where
             Answer::Wait(wait) => {
                 self.is_ready = false;
                 let service = wait.keep(&mut self.service);
-                GateFuture::waiting(wait, service, self.side.clone(), request)
+                let is_released = wait.releases();
+                GateFuture::waiting(wait, service, is_released, self.side.clone(), request)
             }
         }
     }

@@ -16,7 +16,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// What gives calls their pacers: one for all, or one for each by [`PacerOf`].
+/// Gives calls their pacers: one for all, or one for each by [`PacerOf`].
 pub trait PacerSource {
     /// The strategy of the pacers.
     type Strategy: Strategy;
@@ -198,9 +198,9 @@ pub struct PacedPermit<G> {
 }
 
 impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock> PacedPermit<G> {
-    /// Lets the pacer learn from the response, and returns the sleep before the call could be made again, if it was rejected.
+    /// Lets the pacer learn from the response. Returns how long a rejected call would sleep.
     ///
-    /// The sleep is a hint: a call that is made again asks the gate again.
+    /// A call that is made again asks the gate again.
     pub fn learn(self, hints: &Hints) -> Option<Duration> {
         self.pacer.answered_within(hints, || Duration::ZERO)
     }
@@ -322,7 +322,9 @@ fn too_slow(reason: GaveUp, slept: Duration) -> PaceTooSlow {
     }
 }
 
-/// A sleep must not keep from other calls what the readiness of a service holds, such as a permit of tower's `ConcurrencyLimit`.
+/// A sleep keeps nothing that the readiness of a service holds from other calls.
+///
+/// It may hold a permit, as that of tower's `ConcurrencyLimit` does.
 impl<G, Z: Sleep, T: Keepable> WaitsWith<T> for PacedWait<G, Z> {
     fn keep(&self, service: &mut T) -> T {
         release(service)

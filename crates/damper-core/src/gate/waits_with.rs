@@ -17,10 +17,10 @@ pub trait WaitsWith<S> {
     /// Takes the service that is ready, and leaves one that is not in its place.
     fn keep(&self, service: &mut S) -> S;
 
-    /// Returns whether the call holds nothing of the service while it waits. Default: `false`, so it keeps the service that was ready.
+    /// Returns whether the call holds nothing of the service while it waits. Default: `false`.
     ///
-    /// If so, [`keep`](Self::keep) returns a service that has to be polled for readiness after the wait. While it is not ready, the wait is
-    /// polled again. It returns the refusal then if that takes too long, and is pending otherwise.
+    /// Then [`keep`](Self::keep) returns a service that has to be polled for readiness after the wait, and the wait is polled again while that
+    /// is not ready. It returns the refusal if that takes too long, and is pending otherwise.
     #[inline]
     fn releases(&self) -> bool {
         false

@@ -2,7 +2,8 @@
 
 #[cfg(feature = "tokio")]
 use super::HostPacers;
-use super::{HttpHints, PaceOnly, PacedRetries, PacedSide, Pacers, PacingService, Repeating, Unjudged};
+use super::paced_requests::{ByHead, HintsOfHead, PacedRequests, SleepUntil};
+use super::{HttpHints, PaceOnly, PacedRetries, Pacers, PacingService, Repeating, Unjudged};
 use crate::ResponseHead;
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 #[cfg(feature = "tower")]
@@ -11,6 +12,7 @@ use crate::telemetry::PacingTelemetry;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use damper_core::gate::Paces;
 use damper_core::internal::split_paced_budget;
 #[cfg(feature = "tokio")]
 use damper_core::quota::Quota;
@@ -21,7 +23,7 @@ use damper_core::throttle::{PacedRetry, ReadHints};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::GateService;
+use damper_tower::{GateService, PacedSide};
 
 /// Returns the policy by which attempts are counted.
 ///
@@ -318,15 +320,16 @@ impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceOnly<Z
     /// Paces the calls of a service.
     ///
     /// The service is behind a [gate at which calls sleep](damper_core::gate::Paces).
-    pub fn layer<S>(&self, service: S) -> GateService<S, PacedSide<T, Z, H>> {
+    pub fn layer<S>(&self, service: S) -> GateService<S, PacedRequests<T, H, Z>> {
         let Self { pacers, hints, mode: PaceOnly { sleep }, telemetry } = self.clone();
-        GateService::new(service, PacedSide::new(pacers, sleep, hints, telemetry))
+        let gate = Paces::new(ByHead(pacers), sleep).time_left(SleepUntil);
+        GateService::new(service, PacedSide::observed_by(telemetry, gate, HintsOfHead(hints)))
     }
 }
 
 #[cfg(feature = "tower")]
 impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
-    type Service = GateService<S, PacedSide<T, Z, H>>;
+    type Service = GateService<S, PacedRequests<T, H, Z>>;
 
     fn layer(&self, service: S) -> Self::Service {
         self.layer(service)

@@ -7,7 +7,7 @@
 // | `host_pacers` | a pacer per host |
 // | `http_hints` | the hints of an HTTP response about the server's limit |
 // | `mode` | whether rejected calls are retried or returned |
-// | `paced_side` | requests that are only paced, at a gate: their deadlines, and what a pacer learns from their responses |
+// | `paced_requests` | requests that are only paced, at a gate: their deadlines, and what is recorded of them |
 // | `service` | a service that paces its calls, and retries them |
 // | `paced_service`, `paced_attempt` | one of its attempts, from whose response a pacer learns |
 // | `paced_retries` | the retries of rejected attempts |
@@ -17,9 +17,9 @@ mod http_hints;
 mod layer;
 mod mode;
 mod paced_attempt;
+mod paced_requests;
 mod paced_retries;
 mod paced_service;
-mod paced_side;
 mod pacers;
 mod service;
 
@@ -29,6 +29,5 @@ pub use layer::PacingLayer;
 pub use mode::{PaceOnly, Repeating};
 use paced_retries::PacedRetries;
 pub use paced_retries::Unjudged;
-use paced_side::PacedSide;
 pub use pacers::Pacers;
 pub use service::PacingService;

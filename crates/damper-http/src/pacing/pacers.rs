@@ -3,7 +3,6 @@
 use crate::Head;
 use alloc::sync::Arc;
 use core::ops::Deref;
-use damper_core::gate::{PacerOf, PacerSource};
 use damper_core::throttle::{Pacer, Strategy};
 use damper_core::time::Clock;
 
@@ -83,22 +82,5 @@ impl<'a, S: Strategy, C: Clock> Pacers for &'a Pacer<S, C> {
     #[inline]
     fn pacer(&self, _: &Head<'_>) -> &'a Pacer<S, C> {
         self
-    }
-}
-
-/// Pacers as those of a [`Paces`](damper_core::gate::Paces), which asks by the heads of requests.
-#[derive(Clone, Debug)]
-pub struct ByHead<T>(pub(super) T);
-
-impl<T: Pacers> PacerSource for ByHead<T> {
-    type Strategy = T::Strategy;
-    type Clock = T::Clock;
-    type Pacer = T::Pacer;
-}
-
-impl<T: Pacers> PacerOf<Head<'_>> for ByHead<T> {
-    #[inline]
-    fn pacer(&self, head: &Head<'_>) -> T::Pacer {
-        self.0.pacer(head)
     }
 }

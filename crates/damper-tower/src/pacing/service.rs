@@ -1,11 +1,12 @@
 //! A service that paces its calls.
 
-use super::{PacingFuture, PacingLayer};
+use super::PacingLayer;
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{PacerOf, TimeLeft};
+use damper_core::gate::{PacerOf, TimeLeft, keep};
+use damper_core::internal::{MakeAttempts, PacedFuture};
 use damper_core::retry::{Budget, GaveUp, RetryError};
 use damper_core::throttle::ReadHints;
 use damper_core::time::Sleep;
@@ -13,9 +14,9 @@ use tower_service::Service;
 
 /// A service that paces its calls. Made by [`PacingLayer`].
 ///
-/// Ready whenever the service behind it is, which makes a call that need not sleep. A call that sleeps, and one that is made again, is made by
-/// a clone of it, which is polled for readiness after the sleep. The service that was ready is replaced by a clone then, which gives its
-/// readiness back. So a sleep reserves nothing of the service.
+/// Ready whenever the service behind it is, which makes a call that need not sleep. A clone takes its place. A call that sleeps is made by
+/// another clone, which is polled for readiness after the sleep, and the service that was ready gives its readiness back. So a sleep reserves
+/// nothing of the service.
 ///
 /// # Cancel safety
 ///
@@ -61,7 +62,7 @@ where
 {
     type Response = S::Response;
     type Error = RetryError<S::Error>;
-    type Future = PacingFuture<S, R, P::Pacer, H, B, Z>;
+    type Future = PacedFuture<P::Pacer, B, H, ServiceAttempts<S, R>, Z>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         let not_ready = |error| RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error));
@@ -76,7 +77,47 @@ where
             None => retry.clone(),
         };
         let pacer = pacers.pacer(&request);
-        PacingFuture::begin(&mut self.service, request, pacer, hints.clone(), retry, sleep.clone())
+        let attempts = ServiceAttempts { service: keep(&mut self.service), request: Some(request) };
+        PacedFuture::new(pacer, retry, hints.clone(), attempts, sleep.clone()).begin()
+    }
+}
+
+/// The attempts of a call of a service, which is ready for the first.
+pub struct ServiceAttempts<S, R> {
+    service: S,
+    // For the next attempt, if there can be one.
+    request: Option<R>,
+}
+
+impl<S: Service<R> + Clone, R: Clone> MakeAttempts for ServiceAttempts<S, R> {
+    type Value = S::Response;
+    type Error = S::Error;
+    type Attempt = S::Future;
+
+    #[inline]
+    fn attempt(&mut self, _: u32, is_last: bool) -> Option<S::Future> {
+        let request = if is_last { self.request.take() } else { self.request.clone() };
+        request.map(|request| self.service.call(request))
+    }
+
+    #[inline]
+    fn is_repeatable(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// The readiness may hold a permit, which a sleep must not keep from other calls.
+    fn release(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+}
+
+impl<S: fmt::Debug, R> fmt::Debug for ServiceAttempts<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceAttempts").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
