@@ -3,21 +3,17 @@
 use super::paced_attempt::{PacedAttempt, Reader};
 use super::paced_service::PacedService;
 use super::{PacedRetries, Pacers, PacingLayer, Repeating};
-#[cfg(feature = "hyper")]
-use crate::retry::HyperService;
-#[cfg(feature = "tower")]
-use crate::retry::TowerService;
-use crate::retry::{BegunCall, Budgets, Call, Callee, RetryProtocol, RetrySettings, RetryingFuture, deadline_of};
 #[cfg(any(feature = "hyper", feature = "tower"))]
-use crate::retry::{BorrowedCallee, GiveUp};
+use crate::retry::BorrowedCallee;
+use crate::retry::{
+    AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallInAttempts, Callee, GiveUp, RetryProtocol,
+    RetrySettings, RetryingFuture, deadline_of,
+};
 use crate::{Head, ResponseHead};
-use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::internal::SeenPause;
-use damper_core::retry::GaveUp;
-#[cfg(feature = "tower")]
-use damper_core::retry::RetryError;
+use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, ReadHints};
 use damper_core::time::{DefaultClock, Sleep};
 use http::{Request, Response};
@@ -33,51 +29,33 @@ use http::{Request, Response};
 /// Dropping a future while it sleeps leaves nothing behind, except that a strategy with a
 /// [schedule](damper_core::throttle::Strategy::schedule) has lost the place. Dropping it later drops the attempt in flight, from which the
 /// pacer learns nothing. A retry that the budget allowed for that attempt is spent.
-pub struct PacingService<S, T, H, M> {
-    service: S,
-    layer: PacingLayer<T, H, M>,
+pub type PacingService<S, T, H, M> = AttemptsService<S, PacingLayer<T, H, M>>;
+
+impl<T, H, B, K: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for PacingLayer<T, H, Repeating<B, K, Z>> {
+    type Body = K::Body;
 }
 
-impl<S, T, H, M> PacingService<S, T, H, M> {
-    pub(super) fn new(service: S, layer: PacingLayer<T, H, M>) -> Self {
-        Self { service, layer }
-    }
-
-    /// Returns the service whose calls are paced.
-    pub fn get_ref(&self) -> &S {
-        &self.service
-    }
-
-    /// Returns the service whose calls are paced.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.service
-    }
-
-    /// Returns the service without pacing.
-    pub fn into_inner(self) -> S {
-        self.service
-    }
-}
-
-/// The call of a service that retries rejected calls.
-type RepeatingCall<S, Q, T, H, B, K, Z> =
-    RetryingFuture<PacedService<S, <T as Pacers>::Pacer, H>, Q, DefaultClock, B, PacedRetries<K>, Z>;
-
-#[cfg(any(feature = "hyper", feature = "tower"))]
-impl<T, H, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>>
+impl<S, T, H, B, K, Z, Q, R> CallInAttempts<Q, S> for PacingLayer<T, H, Repeating<B, K, Z>>
 where
+    S: Callee<Request<K::Body>, Response = Response<R>>,
     T: Pacers,
     H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
     B: Budgets,
+    K: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
 {
+    type Response = Response<R>;
+    type Error = <K as GiveUp<S::Error>>::Error;
+    type Future = RetryingFuture<PacedService<S, T::Pacer, H>, Q, DefaultClock, B, PacedRetries<K>, Z>;
+
+    fn not_ready(&self, error: S::Error) -> Self::Error {
+        self.mode.0.protocol.give_up(RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error)))
+    }
+
     /// Returns the call of a request, which is made at once or after a sleep.
+    #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
-    fn call<S, Q, R>(&self, service: S, request: Request<Q>) -> RepeatingCall<S::Later, Q, T, H, B, K, Z>
-    where
-        S: BorrowedCallee<Request<K::Body>, Later: Callee<Request<K::Body>, Response = Response<R>>>,
-        K: RetryProtocol<Q>,
-    {
+    fn call<X: BorrowedCallee<Request<K::Body>, Later = S>>(&self, service: X, request: Request<Q>) -> Self::Future {
         let settings = &self.mode.0;
         let head = Head::of(&request);
         let pacer = self.pacers.pacer(&head);
@@ -126,66 +104,5 @@ impl<T, H, M> PacingLayer<T, H, M> {
     fn refuse(&self, too_slow: PaceTooSlow) -> PaceTooSlow {
         self.telemetry.record_refused(too_slow.retry_after(), too_slow);
         too_slow
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<S, T, H, B, K, Z, Q, R> tower_service::Service<Request<Q>> for PacingService<S, T, H, Repeating<B, K, Z>>
-where
-    S: tower_service::Service<Request<K::Body>, Response = Response<R>> + Clone,
-    T: Pacers,
-    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
-    B: Budgets,
-    K: RetryProtocol<Q> + GiveUp<S::Error>,
-    Z: Sleep,
-{
-    type Response = Response<R>;
-    type Error = <K as GiveUp<S::Error>>::Error;
-    type Future = RepeatingCall<TowerService<S>, Q, T, H, B, K, Z>;
-
-    fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), Self::Error>> {
-        let not_ready = |error| RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error));
-        self.service.poll_ready(context).map_err(|error| self.layer.mode.0.protocol.give_up(not_ready(error)))
-    }
-
-    #[inline]
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
-        self.layer.call(&mut self.service, request)
-    }
-}
-
-#[cfg(feature = "hyper")]
-impl<S, T, H, B, K, Z, Q, R> hyper::service::Service<Request<Q>> for PacingService<S, T, H, Repeating<B, K, Z>>
-where
-    S: hyper::service::Service<Request<K::Body>, Response = Response<R>> + Clone,
-    T: Pacers,
-    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
-    B: Budgets,
-    K: RetryProtocol<Q> + GiveUp<S::Error>,
-    Z: Sleep,
-{
-    type Response = Response<R>;
-    type Error = <K as GiveUp<S::Error>>::Error;
-    type Future = RepeatingCall<HyperService<S>, Q, T, H, B, K, Z>;
-
-    #[inline]
-    fn call(&self, request: Request<Q>) -> Self::Future {
-        self.layer.call(&self.service, request)
-    }
-}
-
-/// Clones share the pacers, but not readiness.
-impl<S: Clone, T: Clone, H: Clone, M: Clone> Clone for PacingService<S, T, H, M> {
-    fn clone(&self) -> Self {
-        Self::new(self.service.clone(), self.layer.clone())
-    }
-}
-
-impl<S: fmt::Debug, T: fmt::Debug, H, M> fmt::Debug for PacingService<S, T, H, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacingService")
-            .field("service", &self.service)
-            .field("pacers", &self.layer.pacers)
-            .finish_non_exhaustive()
     }
 }

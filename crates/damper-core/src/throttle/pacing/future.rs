@@ -172,7 +172,6 @@ where
 
     /// Begins the call now: makes the first attempt, or begins to sleep.
     #[inline]
-    #[must_use]
     pub fn begin(mut self) -> Self {
         let (attempts, stage) = begin(&self.pacer, &self.retry, &mut self.operation, &self.sleep);
         Self { attempts: Some(attempts), stage, ..self }
@@ -230,13 +229,12 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let (pacer, retry, operation) = (&**this.pacer, &*this.retry, this.operation);
-        let attempts = match this.attempts {
-            Some(attempts) => attempts,
-            None => {
-                let (begun, stage) = begin(pacer, retry, operation, this.sleep);
-                this.stage.set(stage);
-                this.attempts.insert(begun)
-            }
+        let attempts = if let Some(attempts) = this.attempts {
+            attempts
+        } else {
+            let (begun, stage) = begin(pacer, retry, operation, this.sleep);
+            this.stage.set(stage);
+            this.attempts.insert(begun)
         };
         let result = loop {
             let next = match this.stage.as_mut().project() {
