@@ -84,6 +84,8 @@
 //! An adaptive throttle refuses calls. A job that may wait rather sleeps until its calls are accepted: a crawler, an import, a
 //! client of an API with a quota. A [`Pacer`](crate::throttle::Pacer) says how long. It learns from rejections (429) and from what the
 //! server says remains; clients that share a quota need not know of one another.
+//! `PacingLayer` of `http` and of `tower` paces a client and retries what was rejected. Without retries it is a gate,
+//! [`Paces`](crate::gate::Paces), which also stands before a service of yours, alone or behind another gate.
 //!
 //! A strategy is judged by four figures, and by how much of the quota is used:
 //!

@@ -424,7 +424,6 @@ fn types_of_http_have_the_traits_users_expect() {
         PacingLayer<HostPacers, HttpHints, Pacing>: shared cloned,
         PacingLayer<HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
         PacingService<Service, HostPacers, HttpHints, Pacing>: shared cloned,
-        PacingService<Service, HostPacers, HttpHints, PaceOnly<TokioSleep>>: shared cloned,
         HostPacers: shared cloned,
         HttpHints: key defaulted,
         // deadlines
@@ -475,7 +474,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 #[cfg(all(feature = "tokio", feature = "tower"))]
 fn types_for_any_service_have_the_traits_users_expect() {
     use damper::gate::Waits;
-    use damper::throttle::AdaptiveThrottle;
+    use damper::throttle::{AdaptiveThrottle, Hints, Pacer};
     use damper::time::TokioSleep;
     use damper::tower::*;
     use damper::{Bulkhead, CircuitBreaker, RateLimiter};
@@ -491,6 +490,7 @@ fn types_for_any_service_have_the_traits_users_expect() {
         GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
         Plain<Throttle>: shared cloned,
         Plain<Breaker>: shared cloned,
+        PacedSide<&'static Pacer, fn(&()) -> Hints, TokioSleep>: shared cloned,
         EveryErr: shared cloned defaulted,
         OkOrErr: shared cloned defaulted,
     }
@@ -631,6 +631,7 @@ fn types_of_stores_have_the_traits_users_expect() {
 #[test]
 fn types_of_gates_have_the_traits_users_expect() {
     use damper::gate::*;
+    use damper::throttle::Pacer;
     use damper::{Admission, Bulkhead, Denied, RateLimiter};
     use std::sync::Arc;
 
@@ -651,6 +652,10 @@ fn types_of_gates_have_the_traits_users_expect() {
         Exempt<Gate, fn(&str) -> bool>: shared cloned,
         Classes<Arc<Admission>, fn(&str) -> damper::concurrency::AdmissionRequest>: shared cloned,
         Waits<Gate, fn(Duration) -> Ready<()>>: shared cloned,
+        Paces<Arc<Pacer>, fn(Duration) -> Ready<()>>: shared cloned,
+        PacedPermit<Arc<Pacer>>: shared cloned,
+        PacedWait<Arc<Pacer>, fn(Duration) -> Ready<()>>: debug,
+        SelectedPacer<fn(&str) -> Arc<Pacer>, Arc<Pacer>>: shared cloned,
         AnyGate<str>: shared cloned,
         AnyRefusal: shared cloned error,
         Shared<Arc<Bulkhead>>: shared cloned,

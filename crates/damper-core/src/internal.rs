@@ -17,7 +17,7 @@ pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
-pub use crate::throttle::pacing::SeenPause;
+pub use crate::throttle::pacing::{MakeAttempts, PacedFuture, SeenPause};
 pub use crate::time::human::Human;
 
 #[cfg(feature = "std")]

@@ -1,12 +1,12 @@
 //! The calls of a service behind a gate.
 
-use crate::side::Side;
+use crate::side::{Side, Stand};
 use crate::unwinding::Unwinding;
 use alloc::boxed::Box;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use damper_core::gate::Gate;
+use damper_core::gate::{Ending, Gate, Permit, Verdict};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
@@ -23,7 +23,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct GateFuture<S: Service<R>, R, X: Side<R, S::Response, S::Error>> {
         #[pin]
-        pub(crate) call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X, <X::Gate as Gate>::Wait>>>>,
+        pub(crate) call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X>>>>,
     }
 
     impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> PinnedDrop for GateFuture<S, R, X> {
@@ -49,15 +49,23 @@ pin_project! {
     }
 }
 
+type WaitOf<X> = <<X as Stand>::Gate as Gate>::Wait;
+type PermitOf<X> = <<X as Stand>::Gate as Gate>::Permit;
+type RefusalOf<X> = <<X as Stand>::Gate as Gate>::Refusal;
+
 pin_project! {
     #[project = WaitingProjection]
-    pub(crate) struct Waiting<S, R, X, W> {
+    pub(crate) struct Waiting<S, R, X: Stand> {
         #[pin]
-        wait: W,
+        wait: WaitOf<X>,
         service: S,
         side: X,
+        // The service has to be polled for readiness after the wait.
+        is_released: bool,
         // The request is there until the call is made.
         request: Option<R>,
+        // The permit is there while the service is not ready.
+        permit: Option<PermitOf<X>>,
     }
 }
 
@@ -70,8 +78,41 @@ impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> GateFuture<S, R, X> {
 
     /// A call that waits for its permit.
     #[cold]
-    pub(crate) fn waiting(wait: <X::Gate as Gate>::Wait, service: S, side: X, request: R) -> Self {
-        Self { call: Call::Waiting { waiting: Box::pin(Waiting { wait, service, side, request: Some(request) }) } }
+    pub(crate) fn waiting(wait: WaitOf<X>, service: S, is_released: bool, side: X, request: R) -> Self {
+        let waiting = Waiting { wait, service, side, is_released, request: Some(request), permit: None };
+        Self { call: Call::Waiting { waiting: Box::pin(waiting) } }
+    }
+}
+
+/// The end of a wait: a permit or a refusal, or the error of a service that has failed to become ready.
+type Waited<X, E> = Result<Result<PermitOf<X>, RefusalOf<X>>, E>;
+
+impl<S: Service<R>, R, X: Stand> Waiting<S, R, X> {
+    /// Returns the permit once it is given, and the service is ready if the wait has released it.
+    fn poll_permit(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Waited<X, S::Error>> {
+        let WaitingProjection { mut wait, service, is_released, permit, .. } = self.project();
+        match wait.as_mut().poll(context) {
+            Poll::Ready(Ok(given)) => *permit = Some(given),
+            Poll::Pending if permit.is_none() => return Poll::Pending,
+            // The service has still time to become ready.
+            Poll::Pending => {}
+            Poll::Ready(Err(refusal)) => {
+                permit.take().end(&Verdict::of(Ending::NotSent));
+                return Poll::Ready(Ok(Err(refusal)));
+            }
+        }
+        if *is_released {
+            let not_ready = match service.poll_ready(context) {
+                Poll::Ready(Ok(())) => None,
+                Poll::Ready(Err(error)) => Some(Err(error)),
+                Poll::Pending => Some(Ok(ready!(wait.poll(context)))),
+            };
+            if let Some(not_ready) = not_ready {
+                permit.take().end(&Verdict::of(Ending::NotSent));
+                return Poll::Ready(not_ready);
+            }
+        }
+        permit.take().map_or(Poll::Pending, |permit| Poll::Ready(Ok(Ok(permit))))
     }
 }
 
@@ -103,22 +144,24 @@ impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> Future for GateFuture<
                     None => return Poll::Pending,
                 },
                 CallProjection::Waiting { waiting } => {
-                    let WaitingProjection { wait, service, side, request } = waiting.as_mut().project();
                     // There is no request if the service panicked, and the call is polled again.
-                    if request.is_none() {
+                    if waiting.request.is_none() {
                         return Poll::Pending;
                     }
-                    let permit = ready!(wait.poll(context));
-                    let Some(request) = request.take() else { return Poll::Pending };
+                    let permit = ready!(waiting.as_mut().poll_permit(context));
+                    let WaitingProjection { wait, service, side, request, .. } = waiting.as_mut().project();
+                    let Some(mut request) = request.take() else { return Poll::Pending };
                     match permit {
-                        Ok(permit) => {
+                        Ok(Ok(permit)) => {
+                            side.waited(&wait, &mut request);
                             let mut held = Some(side.hold(permit, &request));
                             let watch = Unwinding::watch(&mut held);
                             let future = service.call(request);
                             watch.over();
                             Call::Calling { future, held }
                         }
-                        Err(refusal) => Call::Refused { refused: Some(side.refuse(refusal, &request)) },
+                        Ok(Err(refusal)) => Call::Refused { refused: Some(side.refuse(refusal, &request)) },
+                        Err(error) => return Poll::Ready(Err(X::failed(error))),
                     }
                 }
             };

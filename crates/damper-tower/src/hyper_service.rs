@@ -48,7 +48,7 @@ impl<S: Service<R> + Clone, X: Side<R, S::Response, S::Error>, R> Service<R> for
             Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
             Answer::Wait(wait) => {
                 let service = HyperService(self.service.clone());
-                GateFuture::waiting(wait, service, self.side.clone(), request)
+                GateFuture::waiting(wait, service, false, self.side.clone(), request)
             }
         }
     }

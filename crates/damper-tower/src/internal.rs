@@ -4,5 +4,6 @@
 //! they are released together with this crate.
 
 pub use crate::judge::ending_of_error;
+pub use crate::pacing::ObservePacing;
 pub use crate::side::{Side, Stand};
 pub use crate::unwinding::Unwinding;

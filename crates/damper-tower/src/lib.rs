@@ -39,7 +39,8 @@
 //! | [`GateLayer::limit`], [`limit_by`](GateLayer::limit_by) | a rate limiter, a bulkhead or an adaptive limit, which refuses or makes wait, or one per key | `CallError<E, Denied>`, `CallError<E, BulkheadFull>` |
 //! | [`GateLayer::at`] | any gate, by the rules of another protocol: a `ClientGate` of `damper::http` | that of the protocol |
 //!
-//! [`PacingLayer`] is apart: its pacer makes wait what the server's limit would reject, and the call may be made again (`RetryError<E>`).
+//! [`PacingLayer`] makes wait what the server's limit would reject, and makes rejected calls again (`RetryError<E>`). Without retries it is a
+//! `GateLayer` too, of a [gate at which calls sleep](damper_core::gate::Paces).
 //!
 //! Put the breaker around the retries and the others inside them. Then a call whose attempts all failed is one failure, and each
 //! attempt is counted, takes a token and takes a permit. damper's retries never retry a refusal of these layers, which they find in the
@@ -70,7 +71,7 @@ extern crate alloc;
 // | `plain` | the side of services of any request |
 // | `judge` | how a call of any service ended |
 // | `unwinding` | a permit while the code of a service runs |
-// | `pacing` | a layer that sleeps before calls, and makes rejected ones again |
+// | `pacing` | the side of calls that sleep at a pacer, and a layer that makes rejected ones again |
 
 mod future;
 #[cfg(feature = "hyper")]
@@ -87,6 +88,6 @@ mod unwinding;
 
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, KeyedLayer, PlainLayer};
-pub use pacing::{PacingLayer, PacingService};
+pub use pacing::{PacedSide, PacingLayer, PacingService};
 pub use plain::Plain;
 pub use service::GateService;

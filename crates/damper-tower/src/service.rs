@@ -22,7 +22,8 @@ use tower_service::Service;
 ///
 /// A service that is ready and not called, because the gate refused the call, keeps its readiness for the next one. A call that waits is
 /// made by the service that was ready, and a clone takes its place. Until then it holds what that service reserved in `poll_ready`, such as
-/// a permit of tower's `ConcurrencyLimit`.
+/// a permit of tower's `ConcurrencyLimit`. The sleeps of [pacing](damper_core::gate::Paces) reserve nothing: the service is polled for
+/// readiness after them.
 pub struct GateService<S, X: Stand> {
     pub(crate) service: S,
     pub(crate) side: X,
@@ -100,11 +101,16 @@ where
                 // No constructor makes it, because each function that a future passes through copies it.
                 GateFuture { call: Call::Calling { future, held } }
             }
-            Answer::Refuse(refusal) => GateFuture::refused(self.side.refuse(refusal, &request)),
+            Answer::Refuse(refusal) => {
+                // Otherwise the service, if it is ready, stays so for the next call.
+                self.is_ready &= !<X::Gate as Gate>::Wait::give_back(&mut self.service);
+                GateFuture::refused(self.side.refuse(refusal, &request))
+            }
             Answer::Wait(wait) => {
                 self.is_ready = false;
                 let service = wait.keep(&mut self.service);
-                GateFuture::waiting(wait, service, self.side.clone(), request)
+                let is_released = wait.releases();
+                GateFuture::waiting(wait, service, is_released, self.side.clone(), request)
             }
         }
     }

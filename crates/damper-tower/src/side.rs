@@ -36,6 +36,12 @@ pub trait Side<R, T, E>: Stand {
     /// Asks the gate about a request.
     fn ask(&self, request: &R) -> AnswerOf<Self::Gate>;
 
+    /// Brings a request up to date that has waited. Default: does nothing.
+    #[inline]
+    fn waited(&self, wait: &<Self::Gate as Gate>::Wait, request: &mut R) {
+        _ = (wait, request);
+    }
+
     /// Takes what the end of the call needs.
     fn hold(&self, permit: <Self::Gate as Gate>::Permit, request: &R) -> Self::Held;
 

@@ -140,6 +140,17 @@ impl<V: WaitsWith<S>, W: WaitsWith<S>, S> WaitsWith<S> for EitherWait<V, W> {
             OneWait::Second { wait } => wait.keep(service),
         }
     }
+
+    fn releases(&self) -> bool {
+        match &self.wait {
+            OneWait::First { wait } => wait.releases(),
+            OneWait::Second { wait } => wait.releases(),
+        }
+    }
+
+    fn give_back(service: &mut S) -> bool {
+        V::give_back(service) || W::give_back(service)
+    }
 }
 
 /// Calls one method of the value that an `Either` has.

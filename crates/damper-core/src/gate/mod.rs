@@ -11,6 +11,7 @@
 //! | [`PerKey`] | is asked at the gate of its key |
 //! | [`Costs`] | costs as many tokens as a closure says |
 //! | `Waits` | may wait for its turn |
+//! | `Paces` | sleeps as a pacer says |
 //! | `Classes` | has a class, a tenant and a deadline, for an admission |
 //! | [`Exempt`] | may be exempt |
 //! | [`Shadowed`](crate::shadow::Shadowed) | is decided on by a candidate too, which changes nothing |
@@ -34,6 +35,7 @@
 // | `measured` | `Measured`: the permit of a gate that measures the load |
 // | `waits_with` | `WaitsWith`: the service that a waiting call keeps |
 // | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
+// | `paces` | `Paces`: calls that sleep as a pacer says; `PacedPermit` |
 // | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `shared`, `any_gate` | the combinators |
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -49,6 +51,8 @@ mod keyed_gates;
 mod measured;
 mod never;
 mod own_gates;
+#[cfg(feature = "alloc")]
+mod paces;
 pub(crate) mod pair;
 mod per_key;
 mod permit;
@@ -73,6 +77,8 @@ pub use exempt::Exempt;
 use measured::Measured;
 use never::Impossible;
 pub use never::Never;
+#[cfg(feature = "alloc")]
+pub use paces::{PacedPermit, PacedWait, PacerOf, PacerSource, Paces, SelectedPacer};
 pub use per_key::{AskKey, AskKeyCost, KeyOf, PerKey};
 #[cfg(feature = "alloc")]
 use per_key::{GateOfKey, GateStore};

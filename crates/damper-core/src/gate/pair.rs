@@ -77,6 +77,14 @@ impl<P, R, W: WaitsWith<S>, S> WaitsWith<S> for WaitBehind<P, R, W> {
     fn keep(&self, service: &mut S) -> S {
         self.wait.keep(service)
     }
+
+    fn releases(&self) -> bool {
+        self.wait.releases()
+    }
+
+    fn give_back(service: &mut S) -> bool {
+        W::give_back(service)
+    }
 }
 
 impl<P: Permit, R, W: Future<Output = Result<P2, R2>>, P2, R2> Future for WaitBehind<P, R, W> {
@@ -85,10 +93,13 @@ impl<P: Permit, R, W: Future<Output = Result<P2, R2>>, P2, R2> Future for WaitBe
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let second = ready!(this.wait.poll(context));
-        // Polled again after it was ready.
-        let Some(first) = this.first.take() else { return Poll::Pending };
+        let first = this.first.take();
         Poll::Ready(match second {
-            Ok(second) => Ok((first, second)),
+            Ok(second) => match first {
+                Some(first) => Ok((first, second)),
+                // Polled again after it was ready.
+                None => return Poll::Pending,
+            },
             Err(refusal) => {
                 first.end(&Verdict::of(Ending::NotSent));
                 Err(Either::Second(refusal))

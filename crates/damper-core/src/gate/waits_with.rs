@@ -16,6 +16,24 @@ use core::mem;
 pub trait WaitsWith<S> {
     /// Takes the service that is ready, and leaves one that is not in its place.
     fn keep(&self, service: &mut S) -> S;
+
+    /// Returns whether the call holds nothing of the service while it waits. Default: `false`.
+    ///
+    /// Then [`keep`](Self::keep) returns a service that has to be polled for readiness after the wait, and the wait is polled again while that
+    /// is not ready. It returns the refusal if that takes too long, and is pending otherwise.
+    #[inline]
+    fn releases(&self) -> bool {
+        false
+    }
+
+    /// Gives the readiness of the service back when a call is refused. Returns whether it did.
+    ///
+    /// Default: returns `false`, and the service stays ready for the next call.
+    #[inline]
+    fn give_back(service: &mut S) -> bool {
+        _ = service;
+        false
+    }
 }
 
 /// A service that can be kept for a call that waits: every one that is `Clone`.
@@ -39,6 +57,17 @@ pub fn keep<S: Keepable>(service: &mut S) -> S {
     mem::replace(service, clone)
 }
 
+/// Gives the readiness of `service` back, and returns a clone, to be polled for readiness.
+///
+/// The readiness may hold a permit, which a long wait must not keep from other calls.
+#[cfg(feature = "alloc")]
+#[cold]
+pub(super) fn release<S: Keepable>(service: &mut S) -> S {
+    let unready = service.clone();
+    *service = unready.clone();
+    unready
+}
+
 impl<P, R, S> WaitsWith<S> for Never<P, R> {
     #[inline]
     fn keep(&self, _: &mut S) -> S {
@@ -49,6 +78,14 @@ impl<P, R, S> WaitsWith<S> for Never<P, R> {
 impl<W: WaitsWith<S>, P, S> WaitsWith<S> for WaitFor<W, P> {
     fn keep(&self, service: &mut S) -> S {
         self.wait.keep(service)
+    }
+
+    fn releases(&self) -> bool {
+        self.wait.releases()
+    }
+
+    fn give_back(service: &mut S) -> bool {
+        W::give_back(service)
     }
 }
 

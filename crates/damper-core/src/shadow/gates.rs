@@ -127,6 +127,14 @@ impl<W: WaitsWith<S>, B, S> WaitsWith<S> for WaitWithCandidate<W, B> {
     fn keep(&self, service: &mut S) -> S {
         self.wait.keep(service)
     }
+
+    fn releases(&self) -> bool {
+        self.wait.releases()
+    }
+
+    fn give_back(service: &mut S) -> bool {
+        W::give_back(service)
+    }
 }
 
 impl<W: Future<Output = Result<A, R>>, A, B: Permit, R> Future for WaitWithCandidate<W, B> {

@@ -3,6 +3,8 @@
 // | file | idea |
 // |---|---|
 // | `server`, `client` | the layers |
+// | `server_settings` | the limit and the settings that all services of a server's layer share |
+// | `server_side` | the limit of a layer before a server: its refusals, and the responses that hold its permits |
 // | `built_limits` | the limits that these build themselves |
 // | `admission` | the layer of a server that decides by class, tenant and deadline |
 // | `request_classes` | the class, the tenant and the deadline of a request |
@@ -18,6 +20,8 @@ mod exempting;
 mod held;
 mod request_classes;
 mod server;
+mod server_settings;
+mod server_side;
 
 pub use admission::{AdmissionGate, AdmissionLayer, ShadowedGate};
 pub use built_limits::{AdaptiveLimitPerHost, BulkheadPerHost};

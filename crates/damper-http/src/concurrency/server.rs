@@ -1,28 +1,24 @@
-//! The layer of a server.
+//! The layer of a server: its limit, and its settings.
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::{ConcurrencyService, Exempting, Held};
-use crate::completion::{
-    ClassifyResponse, EveryStatus, HeldPermit, MinBudget, ObservedBody, OverloadInTrailers, ResponseHead,
-    WhileBodyLasts,
-};
+use super::server_settings::{ServerSettings, Shared};
+use super::{ConcurrencyService, Exempting};
+use crate::Head;
+use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
-use crate::rate_limit::Refused;
-use crate::rate_limit::grpc;
 use crate::rate_limit::refusal_body::RefusalBody;
-use crate::telemetry::{ConcurrencyTelemetry, Observe};
-use crate::timed_body::TimedBody;
-use crate::{Body, Head, wire};
-use alloc::boxed::Box;
+use crate::telemetry::ConcurrencyTelemetry;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
+#[cfg(doc)]
+use damper_core::gate::Refusal;
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{AnswerOf, Ask, Gate, PerKey, Refusal, Verdict, Waits};
+use damper_core::gate::{Ask, Gate, PerKey, Verdict, Waits};
 use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
@@ -30,9 +26,6 @@ use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_tower::GateService;
-use damper_tower::internal::{Side, Stand};
-use http::header::RETRY_AFTER;
-use http::{Request, Response, StatusCode};
 
 /// Limits the calls that a server has in flight.
 ///
@@ -90,28 +83,9 @@ use http::{Request, Response, StatusCode};
 /// # }
 /// ```
 pub struct ConcurrencyLayer<L: Gate, V = EveryStatus> {
-    shared: Arc<Shared<L>>,
-    completion: WhileBodyLasts<V>,
+    pub(super) shared: Arc<Shared<L>>,
+    pub(super) completion: WhileBodyLasts<V>,
 }
-
-/// The limit and the settings, in one `Arc`, because a service is cloned for each request.
-struct Shared<L: Gate> {
-    gate: Exempting<L>,
-    settings: ServerSettings<L::Refusal>,
-}
-
-/// The settings that all services of a layer share.
-struct ServerSettings<R> {
-    retry_after: Duration,
-    body: RefusalBody<R>,
-    /// The time a call must be given before its end by the deadline is a sign of overload.
-    min_budget: MinBudget,
-    /// The longest time for which a frame of a response may wait for its reader, if there is one.
-    stall_limit: Option<Duration>,
-    telemetry: ConcurrencyTelemetry,
-}
-
-type BoxError = Box<dyn core::error::Error + Send + Sync>;
 
 impl ConcurrencyLayer<Arc<Bulkhead>> {
     /// Creates a layer with one limit for all requests. A limit of 0 refuses all.
@@ -233,15 +207,7 @@ impl<L: for<'a> Ask<Head<'a>>> ConcurrencyLayer<L> {
     /// # let _ = (reports, layer);
     /// ```
     pub fn new(limit: L) -> Self {
-        let settings = ServerSettings {
-            retry_after: Duration::from_secs(1),
-            body: RefusalBody::Text,
-            min_budget: MinBudget::of_gate(),
-            stall_limit: None,
-            telemetry: ConcurrencyTelemetry::of_server("default"),
-        };
-        let gate = Exempting { limit: Arc::new(limit), is_exempt: None };
-        Self { shared: Arc::new(Shared { gate, settings }), completion: WhileBodyLasts::new() }
+        Self { shared: Arc::new(Shared::new(limit)), completion: WhileBodyLasts::new() }
     }
 }
 
@@ -519,106 +485,10 @@ impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for Concurr
     }
 }
 
-impl<L: Gate, V: Clone> Stand for ConcurrencyLayer<L, V> {
-    type Gate = Exempting<L>;
-
-    #[inline]
-    fn gate(&self) -> &Exempting<L> {
-        &self.shared.gate
-    }
-}
-
-impl<L, V, B, R, E> Side<Request<B>, Response<R>, E> for ConcurrencyLayer<L, V>
-where
-    L: Gate<Permit: Send + 'static> + for<'a> Ask<Head<'a>>,
-    V: ClassifyResponse<E> + Clone,
-    R: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-{
-    type Held = Held<L::Permit, V>;
-    type Refused = Box<Response<Bytes>>;
-    type Response = Response<Body<TimedBody<ObservedBody<R, L::Permit, OverloadInTrailers>>>>;
-    type Error = E;
-
-    #[inline]
-    fn ask(&self, request: &Request<B>) -> AnswerOf<Exempting<L>> {
-        self.shared.gate.ask(&Head::of(request))
-    }
-
-    #[inline]
-    fn hold(&self, permit: Option<L::Permit>, request: &Request<B>) -> Self::Held {
-        let ServerSettings { min_budget, stall_limit, telemetry, .. } = &self.shared.settings;
-        let Some(permit) = permit else { return Held::exempt() };
-        Observe::<L::Refusal>::allowed(telemetry);
-        Held::new(HeldPermit::new(permit, &Head::of(request), min_budget), self.completion.clone(), *stall_limit)
-    }
-
-    #[cold]
-    fn refuse(&self, refusal: L::Refusal, request: &Request<B>) -> Box<Response<Bytes>> {
-        let ServerSettings { retry_after, body, telemetry, .. } = &self.shared.settings;
-        let head = Head::of(request);
-        telemetry.refused(&head, &refusal);
-        let wait = refusal.retry_after().unwrap_or(*retry_after);
-        if let Some(content_type) = grpc::grpc_type(&head) {
-            return Box::new(Refused::mark(grpc::refusal(content_type, refusal.kind(), &refusal, Some(wait))));
-        }
-        let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        let mut response = Refused::mark(body.response(&head, status, &refusal));
-        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
-        Box::new(response)
-    }
-
-    fn refused(refused: Box<Response<Bytes>>) -> Result<Self::Response, E> {
-        Ok(refused.map(Body::refusal))
-    }
-
-    #[inline]
-    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
-        if let Some(held) = held {
-            held.judge(result);
-        }
-    }
-
-    #[inline]
-    fn respond(held: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Self::Response, E> {
-        let (result, limits) = held.get_or_insert_with(Held::exempt).respond(result);
-        *held = None;
-        result.map(|response| response.map(|body| Body::service(TimedBody::new(body, limits))))
-    }
-
-    #[inline]
-    fn abandoned(held: Self::Held) {
-        held.abandoned();
-    }
-
-    fn failed(error: E) -> E {
-        error
-    }
-}
-
 /// Clones share the limit.
 impl<L: Gate, V: Clone> Clone for ConcurrencyLayer<L, V> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), completion: self.completion.clone() }
-    }
-}
-
-/// Clones share the limit.
-impl<L: Gate> Clone for Shared<L> {
-    fn clone(&self) -> Self {
-        Self { gate: self.gate.clone(), settings: self.settings.clone() }
-    }
-}
-
-impl<R> Clone for ServerSettings<R> {
-    fn clone(&self) -> Self {
-        let Self { retry_after, body, min_budget, stall_limit, telemetry } = self;
-        Self {
-            retry_after: *retry_after,
-            body: body.clone(),
-            min_budget: min_budget.clone(),
-            stall_limit: *stall_limit,
-            telemetry: telemetry.clone(),
-        }
     }
 }
 

@@ -228,12 +228,12 @@ impl<C, B, P, Z, N> Clone for HedgeLayer<C, B, P, Z, N> {
 
 impl<C, B: fmt::Debug, P, Z, N> fmt::Debug for HedgeLayer<C, B, P, Z, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HedgeLayer").field("hedge", &self.settings.hedge).finish_non_exhaustive()
+        f.debug_tuple("HedgeLayer").field(&self.settings).finish()
     }
 }
 
 /// The settings that all calls of a layer share.
-pub(super) struct HedgeSettings<C, B, P, Z, N> {
+pub struct HedgeSettings<C, B, P, Z, N> {
     pub(super) hedge: Arc<Hedge<C, B>>,
     /// Shared, because budgets need not be `Clone`, and the protocol is replaced alone.
     pub(super) budgets: Arc<N>,
@@ -241,4 +241,10 @@ pub(super) struct HedgeSettings<C, B, P, Z, N> {
     pub(super) sleep: Z,
     /// Whether a retry around the layer repeats failures.
     pub(super) inside_of_retries: bool,
+}
+
+impl<C, B: fmt::Debug, P, Z, N> fmt::Debug for HedgeSettings<C, B, P, Z, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HedgeSettings").field("hedge", &self.hedge).finish_non_exhaustive()
+    }
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "tokio")]
 use super::HostPacers;
+use super::paced_requests::{ByHead, HintsOfHead, PacedRequests, SleepUntil};
 use super::{HttpHints, PaceOnly, PacedRetries, Pacers, PacingService, Repeating, Unjudged};
 use crate::ResponseHead;
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
@@ -11,6 +12,7 @@ use crate::telemetry::PacingTelemetry;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use damper_core::gate::Paces;
 use damper_core::internal::split_paced_budget;
 #[cfg(feature = "tokio")]
 use damper_core::quota::Quota;
@@ -21,6 +23,7 @@ use damper_core::throttle::{PacedRetry, ReadHints};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
+use damper_tower::{GateService, PacedSide};
 
 /// Returns the policy by which attempts are counted.
 ///
@@ -238,7 +241,9 @@ where
     /// pacer demands before a call. With [`ExponentialBackoff`](damper_core::throttle::compared::ExponentialBackoff) it never does, unless the server
     /// asked for a time. A call whose deadline has passed is made if it need not sleep.
     ///
-    /// The bodies of requests need not be replayable, and the service's error comes as [`CallError::Failed`](damper_core::CallError).
+    /// The bodies of requests need not be replayable. A future's error is [`CallError::Refused`](damper_core::CallError::Refused) with a
+    /// [`PaceTooSlow`](damper_core::throttle::PaceTooSlow), if the call was not made: its sleep would outlast its deadline or did, or the
+    /// service was not ready by then. Otherwise it is [`CallError::Failed`](damper_core::CallError::Failed) with the service's error.
     #[must_use]
     pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly<Z>> {
         self.map_mode(|Repeating(settings)| PaceOnly { sleep: settings.sleep.clone() })
@@ -295,18 +300,38 @@ where
     }
 }
 
-impl<T: Clone, H: Clone, M: Clone> PacingLayer<T, H, M> {
-    /// Paces the calls of a service.
-    pub fn layer<S>(&self, service: S) -> PacingService<S, T, H, M> {
+impl<T: Clone, H: Clone, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>> {
+    /// Paces the calls of a service, and retries rejected ones.
+    pub fn layer<S>(&self, service: S) -> PacingService<S, T, H, Repeating<B, K, Z>> {
         PacingService::new(service, self.clone())
     }
 }
 
 #[cfg(feature = "tower")]
-impl<T: Clone, H: Clone, M: Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, M> {
-    type Service = PacingService<S, T, H, M>;
+impl<T: Clone, H: Clone, B, K, Z, S> tower_layer::Layer<S> for PacingLayer<T, H, Repeating<B, K, Z>> {
+    type Service = PacingService<S, T, H, Repeating<B, K, Z>>;
 
-    fn layer(&self, service: S) -> PacingService<S, T, H, M> {
+    fn layer(&self, service: S) -> Self::Service {
+        self.layer(service)
+    }
+}
+
+impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceOnly<Z>> {
+    /// Paces the calls of a service.
+    ///
+    /// The service is behind a [gate at which calls sleep](damper_core::gate::Paces).
+    pub fn layer<S>(&self, service: S) -> GateService<S, PacedRequests<T, H, Z>> {
+        let Self { pacers, hints, mode: PaceOnly { sleep }, telemetry } = self.clone();
+        let gate = Paces::new(ByHead(pacers), sleep).time_left(SleepUntil);
+        GateService::new(service, PacedSide::observed_by(telemetry, gate, HintsOfHead(hints)))
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
+    type Service = GateService<S, PacedRequests<T, H, Z>>;
+
+    fn layer(&self, service: S) -> Self::Service {
         self.layer(service)
     }
 }

@@ -7,25 +7,22 @@
 // | `host_pacers` | a pacer per host |
 // | `http_hints` | the hints of an HTTP response about the server's limit |
 // | `mode` | whether rejected calls are retried or returned |
-// | `service` | a service that paces its calls |
+// | `paced_requests` | requests that are only paced, at a gate: their deadlines, and what is recorded of them |
+// | `service` | a service that paces its calls, and retries them |
 // | `paced_service`, `paced_attempt` | one of its attempts, from whose response a pacer learns |
 // | `paced_retries` | the retries of rejected attempts |
-// | `future` | a call that is only paced |
-// | `call_deadline` | the time until which a call may sleep, and the timeout that it sends to the server |
 
-mod call_deadline;
-mod future;
 mod host_pacers;
 mod http_hints;
 mod layer;
 mod mode;
 mod paced_attempt;
+mod paced_requests;
 mod paced_retries;
 mod paced_service;
 mod pacers;
 mod service;
 
-use future::PacingFuture;
 pub use host_pacers::HostPacers;
 pub use http_hints::HttpHints;
 pub use layer::PacingLayer;

@@ -23,8 +23,7 @@ impl<B, K, Z> Clone for Repeating<B, K, Z> {
 
 impl<B: fmt::Debug, K, Z> fmt::Debug for Repeating<B, K, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RetrySettings { retry, budgets, .. } = &*self.0;
-        f.debug_struct("Repeating").field("retry", retry).field("budgets", budgets).finish_non_exhaustive()
+        f.debug_tuple("Repeating").field(&self.0).finish()
     }
 }
 

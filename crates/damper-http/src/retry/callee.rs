@@ -30,7 +30,7 @@ pub trait Callee<R> {
 
 /// A service that is borrowed for one call, and can be cloned for later ones.
 #[cfg(any(feature = "hyper", feature = "tower"))]
-pub(crate) trait BorrowedCallee<R> {
+pub trait BorrowedCallee<R> {
     /// The clone.
     type Later: Callee<R>;
 

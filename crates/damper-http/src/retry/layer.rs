@@ -247,21 +247,25 @@ impl<C, B, P, Z> Clone for RetryLayer<C, B, P, Z> {
 
 impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetryLayer<C, B, P, Z> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryLayer")
-            .field("retry", &self.settings.retry)
-            .field("budgets", &self.settings.budgets)
-            .finish_non_exhaustive()
+        f.debug_tuple("RetryLayer").field(&self.settings).finish()
     }
 }
 
 /// The settings that all calls of a layer share.
-pub(crate) struct RetrySettings<C, B, P, Z> {
+pub struct RetrySettings<C, B, P, Z> {
     /// The policy without its budget, which is in `budgets`.
     pub(crate) retry: Retry<C>,
     /// Shared, because budgets need not be `Clone`, and the other settings are replaced one by one.
     pub(crate) budgets: Arc<B>,
     pub(crate) protocol: P,
     pub(crate) sleep: Z,
+}
+
+impl<C, B: fmt::Debug, P, Z> fmt::Debug for RetrySettings<C, B, P, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { retry, budgets, .. } = self;
+        f.debug_struct("RetrySettings").field("retry", retry).field("budgets", budgets).finish_non_exhaustive()
+    }
 }
 
 impl<C: Clone, B, P, Z: Clone> RetrySettings<C, B, P, Z> {

@@ -4,6 +4,7 @@
 // |---|---|
 // | `layer` | which calls are retried, when, and how often |
 // | `service` | a service whose calls are retried |
+// | `attempts_service` | a service whose calls are made in attempts, of tower or hyper; hedges and pacing use it too |
 // | `future` | a call on its way through its attempts |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the retried service, of tower or hyper; hedges use it too |
@@ -15,6 +16,7 @@
 // | `replayable_body` | a body that can be sent again |
 // | `buffered_body` | a body that keeps the data read from it |
 
+mod attempts_service;
 mod budgets;
 mod buffered_body;
 mod call;
@@ -28,6 +30,7 @@ mod protocol;
 mod replayable_body;
 mod service;
 
+pub(crate) use attempts_service::{AttemptBody, AttemptsService, CallInAttempts};
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
 pub(crate) use call::{BegunCall, Call};

@@ -1,9 +1,12 @@
 //! Which pacer, what it learns from, and whether rejected calls are made again.
 
-use super::{One, PaceOnly, PacingService, Repeating, SelectedBy};
+use super::{PacedSide, PacingService};
+use crate::GateLayer;
+use crate::side::Stand;
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
+use damper_core::gate::{PacerSource, Paces, SelectedPacer};
 use damper_core::retry::RetryBudget;
 use damper_core::throttle::PacedRetry;
 use damper_core::time::Sleep;
@@ -72,94 +75,94 @@ use damper_core::time::TokioSleep;
 /// # run(); }
 /// ```
 #[derive(Clone)]
-pub struct PacingLayer<T, H, M, Z, D = ()> {
-    pub(super) pacers: T,
+pub struct PacingLayer<P, H, B, Z, D = ()> {
+    pub(super) pacers: P,
     pub(super) hints: H,
-    pub(super) mode: M,
+    pub(super) retry: PacedRetry<B>,
     pub(super) sleep: Z,
     pub(super) time_left: D,
 }
 
 #[cfg(feature = "tokio")]
-impl<G, H> PacingLayer<One<G>, H, Repeating<Arc<RetryBudget>>, TokioSleep> {
+impl<P: PacerSource, H> PacingLayer<P, H, Arc<RetryBudget>, TokioSleep> {
     /// Creates a layer with one pacer for all requests: a reference to a `static`, or an `Arc`.
     ///
     /// It sleeps by tokio's timer.
     ///
     /// `hints` reads the hints in a result of the service: `|result: &Result<Response, Error>| -> Hints`.
-    pub fn new(pacer: G, hints: H) -> Self {
+    pub fn new(pacer: P, hints: H) -> Self {
         Self::sleeping_by(pacer, hints, TokioSleep)
     }
 }
 
-impl<G, H, Z: Sleep> PacingLayer<One<G>, H, Repeating<Arc<RetryBudget>>, Z> {
+impl<P: PacerSource, H, Z: Sleep> PacingLayer<P, H, Arc<RetryBudget>, Z> {
     /// Creates a layer with one pacer for all requests, which sleeps by the timer of any runtime.
-    pub fn sleeping_by(pacer: G, hints: H, sleep: Z) -> Self {
+    pub fn sleeping_by(pacer: P, hints: H, sleep: Z) -> Self {
         let retry = PacedRetry::DEFAULT.budget(Arc::new(RetryBudget::default()));
-        Self { pacers: One(pacer), hints, mode: Repeating(retry), sleep, time_left: () }
+        Self { pacers: pacer, hints, retry, sleep, time_left: () }
     }
 }
 
-impl<T, H, M, Z, D> PacingLayer<T, H, M, Z, D> {
+impl<P, H, B, Z, D> PacingLayer<P, H, B, Z, D> {
     /// Chooses the pacer of each request by a closure, which returns a `&'static Pacer` or an `Arc<Pacer>`.
     ///
     /// Default: the one that the layer was created with, for all requests.
     #[must_use]
-    pub fn by<F>(self, select: F) -> PacingLayer<SelectedBy<F>, H, M, Z, D> {
-        let Self { hints, mode, sleep, time_left, .. } = self;
-        PacingLayer { pacers: SelectedBy(select), hints, mode, sleep, time_left }
+    pub fn by<R, F: Fn(&R) -> G, G>(self, select: F) -> PacingLayer<SelectedPacer<F, G>, H, B, Z, D> {
+        let Self { hints, retry, sleep, time_left, .. } = self;
+        PacingLayer { pacers: SelectedPacer::by(select), hints, retry, sleep, time_left }
     }
 
     /// Sets how much time a request has left, which no sleep outlasts. Default: it has no deadline.
     ///
     /// The closure has the form `|request: &Request| -> Option<Duration>`.
     #[must_use]
-    pub fn time_left<R, F: Fn(&R) -> Option<Duration>>(self, time_left: F) -> PacingLayer<T, H, M, Z, F> {
-        let Self { pacers, hints, mode, sleep, .. } = self;
-        PacingLayer { pacers, hints, mode, sleep, time_left }
+    pub fn time_left<R, F: Fn(&R) -> Option<Duration>>(self, time_left: F) -> PacingLayer<P, H, B, Z, F> {
+        let Self { pacers, hints, retry, sleep, .. } = self;
+        PacingLayer { pacers, hints, retry, sleep, time_left }
+    }
+
+    /// Sets how often a rejected call is made again, for how long and within which budget.
+    ///
+    /// Default: [`PacedRetry::DEFAULT`], with a [`RetryBudget`] of its own.
+    #[must_use]
+    pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<P, H, N, Z, D> {
+        let Self { pacers, hints, sleep, time_left, .. } = self;
+        PacingLayer { pacers, hints, retry, sleep, time_left }
     }
 
     /// Only paces: a rejected call is returned, for the retries outside. Requests need not be `Clone`.
+    ///
+    /// It is the layer of a [gate at which calls sleep](Paces). The caller gets [`CallError::Refused`](damper_core::CallError::Refused) with a
+    /// [`PaceTooSlow`](damper_core::throttle::PaceTooSlow) if the call was not made.
     ///
     /// The retries decide when a rejected call is made again: the sleep that the pacer would have taken for it is left out. Each attempt
     /// still sleeps as the pacer says before a call, which is never with
     /// [`ExponentialBackoff`](damper_core::throttle::compared::ExponentialBackoff) unless the service asked for a time. A call whose deadline has passed
     /// is made if it need not sleep.
     #[must_use]
-    pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly, Z, D> {
+    pub fn without_retries(self) -> GateLayer<PacedSide<P, H, Z, D>>
+    where
+        PacedSide<P, H, Z, D>: Stand,
+    {
         let Self { pacers, hints, sleep, time_left, .. } = self;
-        PacingLayer { pacers, hints, mode: PaceOnly, sleep, time_left }
+        GateLayer::at(PacedSide::observed_by((), Paces::new(pacers, sleep).time_left(time_left), hints))
     }
 }
 
-impl<T, H, B, Z, D> PacingLayer<T, H, Repeating<B>, Z, D> {
-    /// Sets how often a rejected call is made again, for how long and within which budget.
-    ///
-    /// Default: [`PacedRetry::DEFAULT`], with a [`RetryBudget`] of its own.
-    #[must_use]
-    pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<T, H, Repeating<N>, Z, D> {
-        let Self { pacers, hints, sleep, time_left, .. } = self;
-        PacingLayer { pacers, hints, mode: Repeating(retry), sleep, time_left }
-    }
-}
-
-impl<T, H, M, Z, D, S> tower_layer::Layer<S> for PacingLayer<T, H, M, Z, D>
+impl<P, H, B, Z, D, S> tower_layer::Layer<S> for PacingLayer<P, H, B, Z, D>
 where
-    T: Clone,
-    H: Clone,
-    M: Clone,
-    Z: Clone,
-    D: Clone,
+    Self: Clone,
 {
-    type Service = PacingService<S, T, H, M, Z, D>;
+    type Service = PacingService<S, P, H, B, Z, D>;
 
     fn layer(&self, service: S) -> Self::Service {
         PacingService::new(service, self.clone())
     }
 }
 
-impl<T, H, M: fmt::Debug, Z, D> fmt::Debug for PacingLayer<T, H, M, Z, D> {
+impl<P, H, B: fmt::Debug, Z, D> fmt::Debug for PacingLayer<P, H, B, Z, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacingLayer").field("mode", &self.mode).finish_non_exhaustive()
+        f.debug_struct("PacingLayer").field("retry", &self.retry).finish_non_exhaustive()
     }
 }

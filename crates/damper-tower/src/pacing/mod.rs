@@ -3,18 +3,13 @@
 // | file | idea |
 // |---|---|
 // | `layer` | which pacer, what it learns from, and whether rejected calls are made again |
-// | `select` | the pacer of a request |
-// | `mode` | rejected calls are made again, or returned |
-// | `service`, `future` | a service that paces its calls, and its calls |
+// | `side` | calls that are only paced, at a gate |
+// | `service` | a service that makes rejected calls again |
 
-mod future;
 mod layer;
-mod mode;
-mod select;
 mod service;
+mod side;
 
-use future::PacingFuture;
 pub use layer::PacingLayer;
-use mode::{PaceOnly, PacingMode, Repeating};
-use select::{One, SelectPacer, SelectedBy};
 pub use service::PacingService;
+pub use side::{ObservePacing, PacedSide};

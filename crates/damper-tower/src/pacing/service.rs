@@ -1,21 +1,22 @@
 //! A service that paces its calls.
 
-use super::{PacingFuture, PacingLayer, PacingMode, SelectPacer};
+use super::PacingLayer;
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::gate::TimeLeft;
-use damper_core::retry::{GaveUp, RetryError};
+use damper_core::gate::{PacerOf, TimeLeft, keep};
+use damper_core::internal::{MakeAttempts, PacedFuture};
+use damper_core::retry::{Budget, GaveUp, RetryError};
 use damper_core::throttle::ReadHints;
 use damper_core::time::Sleep;
 use tower_service::Service;
 
 /// A service that paces its calls. Made by [`PacingLayer`].
 ///
-/// Ready whenever the service behind it is, which makes a call that need not sleep. A call that sleeps, and one that is made again, is made by
-/// a clone of it, which is polled for readiness after the sleep. The service that was ready is replaced by a clone then, which gives its
-/// readiness back. So a sleep reserves nothing of the service.
+/// Ready whenever the service behind it is, which makes a call that need not sleep. A clone takes its place. A call that sleeps is made by
+/// another clone, which is polled for readiness after the sleep, and the service that was ready gives its readiness back. So a sleep reserves
+/// nothing of the service.
 ///
 /// # Cancel safety
 ///
@@ -23,13 +24,13 @@ use tower_service::Service;
 /// [schedule](damper_core::throttle::Strategy::schedule) has lost the place. Dropped later, it drops the call, of which the pacer learns
 /// nothing.
 #[derive(Clone)]
-pub struct PacingService<S, T, H, M, Z, D = ()> {
+pub struct PacingService<S, P, H, B, Z, D = ()> {
     service: S,
-    layer: PacingLayer<T, H, M, Z, D>,
+    layer: PacingLayer<P, H, B, Z, D>,
 }
 
-impl<S, T, H, M, Z, D> PacingService<S, T, H, M, Z, D> {
-    pub(super) fn new(service: S, layer: PacingLayer<T, H, M, Z, D>) -> Self {
+impl<S, P, H, B, Z, D> PacingService<S, P, H, B, Z, D> {
+    pub(super) fn new(service: S, layer: PacingLayer<P, H, B, Z, D>) -> Self {
         Self { service, layer }
     }
 
@@ -49,37 +50,88 @@ impl<S, T, H, M, Z, D> PacingService<S, T, H, M, Z, D> {
     }
 }
 
-impl<S, T, H, M, Z, D, R> Service<R> for PacingService<S, T, H, M, Z, D>
+impl<S, P, H, B, Z, D, R> Service<R> for PacingService<S, P, H, B, Z, D>
 where
     S: Service<R> + Clone,
-    T: SelectPacer<R>,
+    P: PacerOf<R>,
     H: ReadHints<Result<S::Response, S::Error>> + Clone,
-    M: PacingMode<R>,
+    B: Budget + Clone,
     Z: Sleep + Clone,
     D: TimeLeft<R>,
+    R: Repeatable,
 {
     type Response = S::Response;
-    type Error = M::Error<S::Error>;
-    type Future = PacingFuture<S, R, T::Pacer, H, M, Z>;
+    type Error = RetryError<S::Error>;
+    type Future = PacedFuture<P::Pacer, B, H, ServiceAttempts<S, R>, Z>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        let not_ready = |error| M::give_up(RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error)));
+        let not_ready = |error| RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error));
         self.service.poll_ready(context).map_err(not_ready)
     }
 
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
-        let PacingLayer { pacers, hints, mode, sleep, time_left } = &self.layer;
-        let policy = match time_left.left(&request) {
-            Some(left) => mode.policy().deadline(&Deadline::after(left)),
-            None => mode.policy(),
+        let PacingLayer { pacers, hints, retry, sleep, time_left } = &self.layer;
+        let retry = match time_left.left(&request) {
+            Some(left) => retry.clone().deadline(&Deadline::after(left)),
+            None => retry.clone(),
         };
         let pacer = pacers.pacer(&request);
-        PacingFuture::begin(&mut self.service, request, pacer, hints.clone(), policy, sleep.clone())
+        let attempts = ServiceAttempts { service: keep(&mut self.service), request: Some(request) };
+        PacedFuture::new(pacer, retry, hints.clone(), attempts, sleep.clone()).begin()
     }
 }
 
-impl<S: fmt::Debug, T, H, M, Z, D> fmt::Debug for PacingService<S, T, H, M, Z, D> {
+/// The attempts of a call of a service, which is ready for the first.
+pub struct ServiceAttempts<S, R> {
+    service: S,
+    // For the next attempt, if there can be one.
+    request: Option<R>,
+}
+
+impl<S: Service<R> + Clone, R: Clone> MakeAttempts for ServiceAttempts<S, R> {
+    type Value = S::Response;
+    type Error = S::Error;
+    type Attempt = S::Future;
+
+    #[inline]
+    fn attempt(&mut self, _: u32, is_last: bool) -> Option<S::Future> {
+        let request = if is_last { self.request.take() } else { self.request.clone() };
+        request.map(|request| self.service.call(request))
+    }
+
+    #[inline]
+    fn is_repeatable(&self) -> bool {
+        self.request.is_some()
+    }
+
+    /// The readiness may hold a permit, which a sleep must not keep from other calls.
+    fn release(&mut self) {
+        self.service = self.service.clone();
+    }
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.service.poll_ready(context)
+    }
+}
+
+impl<S: fmt::Debug, R> fmt::Debug for ServiceAttempts<S, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceAttempts").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+/// A request that can be made again.
+#[diagnostic::on_unimplemented(
+    message = "a rejected `{Self}` cannot be made again, because it is not `Clone`",
+    note = "`PacingLayer::without_retries` paces requests of any type"
+)]
+pub trait Repeatable: Clone {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Clone> Repeatable for R {}
+
+impl<S: fmt::Debug, P, H, B, Z, D> fmt::Debug for PacingService<S, P, H, B, Z, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PacingService").field("service", &self.service).finish_non_exhaustive()
     }

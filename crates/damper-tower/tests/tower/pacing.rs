@@ -1,10 +1,12 @@
 //! Paced services of any request, on tokio's paused time.
 
 use crate::tokio_clock::TokioClock;
+use damper::gate::{Either, Ending, Paces, Verdict};
 use damper::retry::{Budget, GaveUp};
 use damper::throttle::{Hints, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease};
-use damper::tower::PacingLayer;
-use damper::{CallError, Deadline, Quota, is_refusal};
+use damper::time::TokioSleep;
+use damper::tower::{GateLayer, PacingLayer};
+use damper::{Bulkhead, CallError, Deadline, Quota, is_refusal};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -329,4 +331,32 @@ async fn call_that_is_made_once_and_at_once_clones_no_service() {
     let layer = PacingLayer::new(sleeping(Duration::ZERO), hints).without_retries();
     layer.layer(Counting(Arc::clone(&clones))).oneshot("query").await.unwrap();
     assert_eq!(clones.load(Ordering::Relaxed), 0);
+}
+
+/// Without hints, a pacer learns whether it was rejected from the verdicts that every gate gets.
+#[tokio::test(start_paused = true)]
+async fn pacer_is_a_gate_that_learns_from_verdicts() {
+    let (database, at) = database(|number| if number == 0 { Err(DatabaseError::OverLimit) } else { Ok("rows") });
+    let pacer = Arc::new(Pacer::with_clock(NoPacing, TokioClock(Instant::now()), 7));
+    let layer = GateLayer::new(Paces::new(Arc::clone(&pacer), TokioSleep)).classify(|result: &Answer| match result {
+        Ok(_) => Verdict::of(Ending::Success),
+        Err(_) => Verdict::of(Ending::Limited).with_retry_after(Some(5 * SECOND)),
+    });
+    let client = layer.layer(database);
+    let error = client.clone().oneshot("query").await.unwrap_err();
+    assert_eq!((error.into_failed(), pacer.peek()), (Some(DatabaseError::OverLimit), 5 * SECOND));
+    client.oneshot("query").await.unwrap();
+    assert!(at.lock().unwrap()[1] >= 5 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slot_before_a_pacer_is_free_after_a_call_whose_service_is_not_ready_in_time() {
+    let pool = Arc::new(Bulkhead::new(1));
+    let strategy = RemainingDecrease::new(Quota::per_hour(4_500)).start(8 * SECOND).unwrap();
+    let pacer = Arc::new(Pacer::with_clock(strategy, TokioClock(Instant::now()), 7));
+    let paces = Paces::new(pacer, TokioSleep).time_left(|_: &&str| Some(20 * SECOND));
+    let client = GateLayer::limit((Arc::clone(&pool), paces)).layer(ReadyOnce(Arc::default()));
+    let error = tokio::time::timeout(MINUTE, client.oneshot("query")).await.expect("it ends").unwrap_err();
+    assert!(matches!(error, CallError::Refused(Either::Second(_))), "{error:?}");
+    assert!(pool.try_acquire().is_ok());
 }

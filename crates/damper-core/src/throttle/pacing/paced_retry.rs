@@ -72,6 +72,11 @@ impl<B> PacedRetry<B> {
         PacedRetry { max_attempts: self.max_attempts, max_time: self.max_time, budget }
     }
 
+    /// Returns the policy with a reference to its budget.
+    pub(super) const fn by_ref(&self) -> PacedRetry<&B> {
+        PacedRetry { max_attempts: self.max_attempts, max_time: self.max_time, budget: &self.budget }
+    }
+
     /// Splits the budget off, so that each call can have another one.
     pub(crate) fn split_budget(self) -> (PacedRetry, B) {
         let Self { max_attempts, max_time, budget } = self;

@@ -220,7 +220,12 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
     /// Begins a call, for middleware that sleeps and makes the call itself.
     #[must_use]
     pub fn begin(&self) -> PacedAttempts {
-        PacedAttempts::new(self.micros.read(&self.clock).micros, SeenPause::of(self))
+        self.begin_knowing(SeenPause::of(self))
+    }
+
+    /// Begins a call that knows of this pause.
+    pub(crate) fn begin_knowing(&self, pause: SeenPause) -> PacedAttempts {
+        PacedAttempts::new(self.micros.read(&self.clock).micros, pause)
     }
 
     /// Calls until the service accepts, or until `retry` gives up. Blocks the thread, and sleeps on it.
