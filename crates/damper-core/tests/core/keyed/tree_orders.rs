@@ -64,7 +64,7 @@ impl World {
     fn after(&self, index: usize, rules: Rules) -> Option<Self> {
         let mut world = self.clone();
         let call = &mut world.calls[index];
-        let word_at = |place| if rules.two_orders && index % 2 == 1 { WORDS - 1 - place } else { place };
+        let nth = |place| if rules.two_orders && index % 2 == 1 { WORDS - 1 - place } else { place };
         let end = |place| if place == 0 { Step::Refused } else { Step::RollsBack(place) };
         match call.step {
             Step::Looks => {
@@ -73,7 +73,7 @@ impl World {
                 call.step = if all { Step::Swaps(0) } else { Step::Refused };
             }
             Step::Swaps(place) => {
-                let word = word_at(place);
+                let word = nth(place);
                 let (expected, at) = call.seen[word];
                 if call.costs[word] > 0 {
                     if self.words[word] != expected {
@@ -89,7 +89,7 @@ impl World {
                 call.step = if place + 1 == WORDS { Step::Served } else { Step::Swaps(place + 1) };
             }
             Step::RollsBack(place) => {
-                let word = word_at(place - 1);
+                let word = nth(place - 1);
                 let refilled = if rules.naive { 0 } else { self.now - call.seen[word].1 };
                 world.words[word] -= call.costs[word].saturating_sub(refilled);
                 call.step = end(place - 1);
