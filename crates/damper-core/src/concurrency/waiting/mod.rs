@@ -27,7 +27,7 @@ use core::ops::Deref;
 use core::task::Waker;
 use core::time::Duration;
 
-/// Limits from which a call takes all of its costs or none, with the lines in which calls wait for them.
+/// Limits from which a call takes all of its costs or none, and the lines of calls that wait.
 ///
 /// It is a [`LimitSet`](crate::LimitSet) with a queue, or a [`QuotaTree`](crate::QuotaTree). The trait is damper's own. It is
 /// public because [`AcquireCosts`] names it.
@@ -107,9 +107,9 @@ pub trait Waitable: Sized {
     #[doc(hidden)]
     fn look(&self, demand: &Self::Demand, place: &mut Self::Place, waker: &Waker) -> Turn;
 
-    /// Notes that a call was refused when it asked; returns whether a settlement since its last look wakes it.
+    /// Notes that a call was refused when it asked.
     ///
-    /// If not, it has to look and ask again.
+    /// It returns whether a settlement since the last look wakes the call. If not, the call has to look and ask again.
     #[doc(hidden)]
     fn refused(&self, demand: &Self::Demand, place: &Self::Place, denial: &Self::Denial) -> bool;
 

@@ -261,9 +261,9 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Returns the refusal of a key without a slot that finds none, or only one with a debt. Writes nothing.
+    /// Returns the refusal of a key without a slot that finds none, or only one with a debt.
     ///
-    /// `None` if its own tokens decide, or if another thread intervened.
+    /// It writes nothing. It returns `None` if its own tokens decide, or if another thread intervened.
     #[cfg(feature = "alloc")]
     #[cold]
     pub(super) fn refusal_without_slot<D: Demand<A>>(
@@ -298,7 +298,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Returns the refusal of a newcomer for which there is no slot before an owner with this word owes nothing.
+    /// Returns the refusal of a newcomer that gets a slot when an owner with this word owes nothing.
     fn no_slot(line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Denied {
         let wait = A::resets_in(line, word, at, clock);
         Denied::counted_by(line.frequency(), 0, wait, wait)

@@ -13,9 +13,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 {
     /// Prepares to wait for the costs of a path.
     ///
-    /// The path is not borrowed after this call. `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not (feature
+    /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not (feature
     /// `tokio`; elsewhere [`sleeping_by`](AcquireCosts::sleeping_by)). Either returns a [`TreeReservation`](super::TreeReservation), as
-    /// [`reserve`](Self::reserve) does.
+    /// [`reserve`](Self::reserve) does. The plans are copied now, so the path need not live as long as the wait.
     ///
     /// # Order
     ///
@@ -41,9 +41,11 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     ///
     /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. A call
     /// that may ask does so again when its tokens are due. A reservation that is settled wakes the first call of a line earlier,
-    /// and the calls within their guarantee.
-    /// Other changes, such as [`replan`](Self::replan), are noticed within a second. A call whose time is over holds up
-    /// others no longer, even if nothing polls its future.
+    /// and the calls within their guarantee. Other changes, such as [`replan`](Self::replan), are noticed within a second. A
+    /// call whose time is over holds up others no longer, even if nothing polls its future.
+    ///
+    /// If the tables give a new key [no slot](crate::WhenFull), a call of it waits for one as for tokens. Of such keys the first
+    /// to ask gets a slot that becomes free.
     ///
     /// # Examples
     ///

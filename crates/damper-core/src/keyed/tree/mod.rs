@@ -8,7 +8,7 @@
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire` | the methods by which a call waits |
-// | `waiting` | `Waitable`: what a call asks, and who holds it up |
+// | `waiting` | `Waitable`: which calls hold a call up, and what it asks |
 // | `counts` | how full the tables are, a number for each level |
 // | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |

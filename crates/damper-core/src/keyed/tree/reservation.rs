@@ -128,7 +128,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 }
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
-    /// Takes the costs of a call, or nothing, and counts them as unsettled. It overtakes the calls that wait.
+    /// Takes the costs of a call, or nothing, and counts them as unsettled.
+    ///
+    /// It overtakes the calls that wait.
     #[inline]
     pub(super) fn take_to_settle(
         &self,

@@ -1,4 +1,4 @@
-//! What a call that waits for a tree asks, and which calls hold it up.
+//! The way of a call through the lines of a tree: whom it waits behind, and what it asks.
 
 use super::decision::{Call, Plans, Refused, longer};
 use super::lines::{Bucket, Full, Look, Ticket};

@@ -148,7 +148,7 @@ fn later_calls_of_a_key_leave_its_guarantee_to_a_waiter() {
     }
 }
 
-/// A table that is full gives a new team no slot, so the team cannot have its guarantee and has to borrow.
+/// A full table gives a new team no slot. So the team cannot have its guarantee, and borrows.
 // CLAIM: QuotaTree
 #[test]
 fn newcomer_without_a_slot_waits_behind_borrowers() {
@@ -176,7 +176,7 @@ fn newcomer_without_a_slot_waits_behind_borrowers() {
     }
 }
 
-/// A level without a slot for a new key is found by the look at it, so the levels before stay untouched.
+/// The look at a level finds that it has no slot for a new key, so other levels stay untouched.
 #[test]
 fn newcomer_without_a_slot_takes_nothing_of_other_levels() {
     let clock = ManualClock::new();

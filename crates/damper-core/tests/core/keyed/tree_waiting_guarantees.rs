@@ -1,4 +1,4 @@
-//! Calls that wait for a tree of guarantees, beside a model in whole tokens: which are served, and in which order.
+//! Calls that wait for a tree of guarantees, beside a model in whole tokens.
 
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
@@ -339,21 +339,23 @@ fn compare(model: Model, step: u64, polls_newest_first: bool, acts: &[Act]) {
 proptest! {
     #![proptest_config(cases(300))]
 
-    /// A call within its guarantee waits for tokens alone, one that borrows waits for its turn, and all are served.
+    /// A call within its guarantee waits for tokens alone, and one that borrows waits for its turn.
+    ///
+    /// In the end all are served.
     // CLAIM: QuotaTree
     #[test]
     fn guaranteed_and_borrowing_calls_are_served_in_their_order(model in model(), newest_first: bool, acts in prop::collection::vec(act(), 1..60)) {
         compare(model, 0, newest_first, &acts);
     }
 
-    /// The order is the same on a clock that advances whenever it is read, also in the middle of a decision.
+    /// The order is the same on a clock that advances in the middle of a decision.
     #[test]
     fn order_holds_while_the_clock_advances_at_each_read(model in model(), step in 1..3u64, newest_first: bool, acts in prop::collection::vec(act(), 1..40)) {
         compare(model, step, newest_first, &acts);
     }
 }
 
-/// A borrower is the first of the line, and lacks tokens. The call behind it is guaranteed what a settlement gives back.
+/// A settlement gives back what the call behind a borrower is guaranteed.
 #[test]
 fn settlement_wakes_a_guaranteed_call_behind_a_borrower() {
     let model = Model {
