@@ -73,6 +73,7 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     type Data = Bytes;
     type Error = B::Error;
 
+    #[inline]
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().source.project() {
             BodySourceProjection::Service { body } => body.poll_frame(cx),
@@ -100,6 +101,10 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
 
 impl<B: http_body::Body<Data = Bytes>> CountedBody<B> {
     /// Polls the body, counts the frame, and settles the request at the end.
+    ///
+    /// Apart, so that [`Body::poll_frame`](http_body::Body::poll_frame) of a body that is not counted is inlined.
+    #[cold]
+    #[inline(never)]
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let this = self.project();
         let (mut body, counter) = (this.body, this.counter);

@@ -281,6 +281,9 @@ impl BodyCounter {
 }
 
 impl Drop for BodyCounter {
+    // Apart, because every body's drop contains this one.
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         self.settle();
     }
