@@ -354,8 +354,8 @@ async fn slot_before_a_pacer_is_free_after_a_call_whose_service_is_not_ready_in_
     let pool = Arc::new(Bulkhead::new(1));
     let strategy = RemainingDecrease::new(Quota::per_hour(4_500)).start(8 * SECOND).unwrap();
     let pacer = Arc::new(Pacer::with_clock(strategy, TokioClock(Instant::now()), 7));
-    let paces = Paces::new(pacer, TokioSleep).time_left(|_: &&str| Some(20 * SECOND));
-    let client = GateLayer::limit((Arc::clone(&pool), paces)).layer(ReadyOnce(Arc::default()));
+    let gate = Paces::new(pacer, TokioSleep).time_left(|_: &&str| Some(20 * SECOND));
+    let client = GateLayer::limit((Arc::clone(&pool), gate)).layer(ReadyOnce(Arc::default()));
     let error = tokio::time::timeout(MINUTE, client.oneshot("query")).await.expect("it ends").unwrap_err();
     assert!(matches!(error, CallError::Refused(Either::Second(_))), "{error:?}");
     assert!(pool.try_acquire().is_ok());

@@ -62,8 +62,8 @@ impl World {
 
     /// Returns the world after the next step of a call, or `None` if the call has ended.
     fn after(&self, index: usize, rules: Rules) -> Option<Self> {
-        let mut world = self.clone();
-        let call = &mut world.calls[index];
+        let mut next = self.clone();
+        let call = &mut next.calls[index];
         let nth = |place| if rules.two_orders && index % 2 == 1 { WORDS - 1 - place } else { place };
         let end = |place| if place == 0 { Step::Refused } else { Step::RollsBack(place) };
         match call.step {
@@ -82,21 +82,21 @@ impl World {
                         if !fits(self.words[word], self.now, call.costs[word]) {
                             call.step = end(place);
                         }
-                        return Some(world);
+                        return Some(next);
                     }
-                    world.words[word] = expected.max(at) + call.costs[word];
+                    next.words[word] = expected.max(at) + call.costs[word];
                 }
                 call.step = if place + 1 == WORDS { Step::Served } else { Step::Swaps(place + 1) };
             }
             Step::RollsBack(place) => {
                 let word = nth(place - 1);
                 let refilled = if rules.naive { 0 } else { self.now - call.seen[word].1 };
-                world.words[word] -= call.costs[word].saturating_sub(refilled);
+                next.words[word] -= call.costs[word].saturating_sub(refilled);
                 call.step = end(place - 1);
             }
             Step::Served | Step::Refused => return None,
         }
-        Some(world)
+        Some(next)
     }
 
     /// Returns by how many tokens the served calls exceed a word's envelope in any stretch of time.
