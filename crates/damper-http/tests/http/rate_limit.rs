@@ -607,7 +607,7 @@ async fn refusal_body_has_an_exact_size_hint() {
     assert_eq!(exact, Some(bytes.len() as u64));
 }
 
-/// Every response is moved on its way to the caller, so refusals and counted bodies must not make the others larger.
+/// Responses are moved on their way, so refusals and counted bodies must not make the others larger.
 #[test]
 fn limited_body_is_as_large_as_the_body_of_the_service() {
     // A body with trailers. Its unused values tell the variants apart.

@@ -66,7 +66,7 @@ enum Judged<'a> {
     Undecided,
 }
 
-/// What a call found when it looked at all words.
+/// The findings of a call that looked at all words.
 struct Outlook<'a, const LEVELS: usize, const DIMENSIONS: usize> {
     words: PerWord<Judged<'a>, LEVELS, DIMENSIONS>,
     /// Whether all words have the tokens, except guarantees that refuse.
@@ -122,7 +122,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         self.take_rest(call, &outlook, taken, tightest)
     }
 
-    /// Takes what is not `taken` yet, or gives all of it back: a word is not as the look found it, or the look found no slot.
+    /// Takes what is not `taken` yet, or gives all of it back.
+    ///
+    /// A word is not as the look found it, or the look found no slot.
     #[cold]
     fn take_rest(
         &self,
