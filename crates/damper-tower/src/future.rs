@@ -23,7 +23,7 @@ pin_project! {
     #[must_use = "futures do nothing unless they are polled"]
     pub struct GateFuture<S: Service<R>, R, X: Side<R, S::Response, S::Error>> {
         #[pin]
-        pub(crate) call: Call<S::Future, X::Held, X::Refused, Pin<Box<Waiting<S, R, X>>>>,
+        pub(crate) call: CallOf<S, R, X>,
     }
 
     impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> PinnedDrop for GateFuture<S, R, X> {
@@ -49,6 +49,12 @@ pin_project! {
     }
 }
 
+type CallOf<S, R, X> = Call<
+    <S as Service<R>>::Future,
+    <X as Side<R, <S as Service<R>>::Response, <S as Service<R>>::Error>>::Held,
+    <X as Side<R, <S as Service<R>>::Response, <S as Service<R>>::Error>>::Refused,
+    Pin<Box<Waiting<S, R, X>>>,
+>;
 type WaitOf<X> = <<X as Stand>::Gate as Gate>::Wait;
 type PermitOf<X> = <<X as Stand>::Gate as Gate>::Permit;
 type RefusalOf<X> = <<X as Stand>::Gate as Gate>::Refusal;
@@ -116,6 +122,34 @@ impl<S: Service<R>, R, X: Stand> Waiting<S, R, X> {
     }
 }
 
+impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> Waiting<S, R, X> {
+    /// Makes the call as soon as it may be made, or refuses it.
+    ///
+    /// Out of line, because calls that need not wait would grow.
+    #[cold]
+    fn begin(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<CallOf<S, R, X>, X::Error>> {
+        // There is no request if the service panicked, and the call is polled again.
+        if self.request.is_none() {
+            return Poll::Pending;
+        }
+        let permit = ready!(self.as_mut().poll_permit(context));
+        let WaitingProjection { wait, service, side, request, .. } = self.project();
+        let Some(mut request) = request.take() else { return Poll::Pending };
+        Poll::Ready(match permit {
+            Ok(Ok(permit)) => {
+                side.waited(&wait, &mut request);
+                let mut held = Some(side.hold(permit, &request));
+                let watch = Unwinding::watch(&mut held);
+                let future = service.call(request);
+                watch.over();
+                Ok(Call::Calling { future, held })
+            }
+            Ok(Err(refusal)) => Ok(Call::Refused { refused: Some(side.refuse(refusal, &request)) }),
+            Err(error) => Err(X::failed(error)),
+        })
+    }
+}
+
 impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> Future for GateFuture<S, R, X> {
     type Output = Result<X::Response, X::Error>;
 
@@ -143,27 +177,10 @@ impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> Future for GateFuture<
                     Some(refused) => return Poll::Ready(X::refused(refused)),
                     None => return Poll::Pending,
                 },
-                CallProjection::Waiting { waiting } => {
-                    // There is no request if the service panicked, and the call is polled again.
-                    if waiting.request.is_none() {
-                        return Poll::Pending;
-                    }
-                    let permit = ready!(waiting.as_mut().poll_permit(context));
-                    let WaitingProjection { wait, service, side, request, .. } = waiting.as_mut().project();
-                    let Some(mut request) = request.take() else { return Poll::Pending };
-                    match permit {
-                        Ok(Ok(permit)) => {
-                            side.waited(&wait, &mut request);
-                            let mut held = Some(side.hold(permit, &request));
-                            let watch = Unwinding::watch(&mut held);
-                            let future = service.call(request);
-                            watch.over();
-                            Call::Calling { future, held }
-                        }
-                        Ok(Err(refusal)) => Call::Refused { refused: Some(side.refuse(refusal, &request)) },
-                        Err(error) => return Poll::Ready(Err(X::failed(error))),
-                    }
-                }
+                CallProjection::Waiting { waiting } => match ready!(waiting.as_mut().begin(context)) {
+                    Ok(begun) => begun,
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
             };
             call.set(next);
         }
