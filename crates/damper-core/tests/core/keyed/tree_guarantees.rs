@@ -244,7 +244,7 @@ proptest! {
 /// Each step of a call is one access to a word, so calls may stop between two of them. Time brings a token at any moment.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    parent: u8,
+    parent: i8,
     children: Vec<u8>,
     calls: Vec<Step>,
     /// The tokens that time may still bring to the parent; each child gets one with every second of them.
@@ -262,25 +262,42 @@ enum Step {
 
 const BURST: u8 = 5;
 
+/// The findings of a search.
+#[derive(Debug, Default)]
+struct Found {
+    states: usize,
+    /// The steps that refuse a guaranteed call.
+    refused: usize,
+    /// The most tokens that were served beyond the parent's envelope.
+    beyond: u8,
+}
+
+/// A choice of rules under which calls take of the parent.
+#[derive(Clone, Copy)]
+struct Rules {
+    /// The tokens that a call which borrows has to leave.
+    kept: i8,
+    /// A guaranteed call takes of an empty parent too, as in Linux's HTB.
+    takes_of_an_empty_parent: bool,
+}
+
 /// Visits all states that the calls can reach.
-///
-/// Returns how many there are, and how many steps of them refuse a guaranteed call.
-fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) {
+fn explore(rules: Rules, children: u8, calls: &[u8], to_come: u8) -> Found {
     let first = World {
-        parent: BURST,
+        parent: BURST.cast_signed(),
         children: vec![1; children.into()],
         calls: calls.iter().map(|&child| Step::Begins(child)).collect(),
         to_come,
         served: 0,
     };
-    let (mut seen, mut open, mut refused) = (HashSet::from([first.clone()]), vec![first], 0);
+    let (mut seen, mut open, mut found) = (HashSet::from([first.clone()]), vec![first], Found::default());
     while let Some(world) = open.pop() {
-        assert!(world.served <= BURST + (to_come - world.to_come), "the parent's envelope");
+        found.beyond = found.beyond.max(world.served.saturating_sub(BURST + (to_come - world.to_come)));
         let mut next = Vec::new();
         if world.to_come > 0 {
             let mut later = world.clone();
             later.to_come -= 1;
-            later.parent = BURST.min(later.parent + 1);
+            later.parent = (BURST.cast_signed()).min(later.parent + 1);
             if later.to_come % 2 == 0 {
                 later.children.iter_mut().for_each(|child| *child = 1);
             }
@@ -297,11 +314,11 @@ fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) 
                     }
                     _ => Step::Borrows,
                 },
-                Step::Guaranteed if world.parent == 0 => {
-                    refused += 1;
+                Step::Guaranteed if world.parent <= 0 && !rules.takes_of_an_empty_parent => {
+                    found.refused += 1;
                     Step::Done
                 }
-                Step::Borrows if world.parent < 1 + kept => Step::Done,
+                Step::Borrows if world.parent < 1 + rules.kept => Step::Done,
                 Step::Guaranteed | Step::Borrows => {
                     after.parent -= 1;
                     after.served += 1;
@@ -313,19 +330,31 @@ fn explore(kept: u8, children: u8, calls: &[u8], to_come: u8) -> (usize, usize) 
         }
         open.extend(next.into_iter().filter(|world| seen.insert(world.clone())));
     }
-    (seen.len(), refused)
+    found.states = seen.len();
+    found
 }
+
+const OURS: Rules = Rules { kept: 4, takes_of_an_empty_parent: false };
+
+/// Two children with calls that may stop between the words, and three that borrow.
+const CALLS: [u8; 7] = [0, 0, 1, 1, 9, 9, 9];
 
 /// The parent keeps the sum of the guarantees' bursts and a token for each thread that may stop.
 // CLAIM: QuotaTree
 #[test]
 fn no_guaranteed_call_is_refused_in_any_state() {
-    // Two children, four calls of theirs that may stop between the words, and three that borrow.
-    let calls = [0, 0, 1, 1, 9, 9, 9];
-    let (states, refused) = explore(4, 2, &calls, 2);
-    println!("{states} states");
-    assert_eq!(refused, 0);
-    // With the sum of the bursts alone it happens: a call stops between the words until its guarantee is refilled.
-    assert!(explore(2, 2, &calls, 2).1 > 0);
-    assert_eq!(explore(2, 2, &calls, 0).1, 0);
+    let found = explore(OURS, 2, &CALLS, 2);
+    println!("{found:?}");
+    assert_eq!((found.refused, found.beyond), (0, 0));
+}
+
+#[test]
+fn rules_of_guarantees_that_broke_are_found() {
+    // A call stops between the words until its guarantee is refilled.
+    let sum_of_bursts = Rules { kept: 2, ..OURS };
+    assert!(explore(sum_of_bursts, 2, &CALLS, 2).refused > 0);
+    assert_eq!(explore(sum_of_bursts, 2, &CALLS, 0).refused, 0);
+    let as_in_linux = Rules { kept: 0, takes_of_an_empty_parent: true };
+    let found = explore(as_in_linux, 2, &[0, 1, 9, 9, 9, 9, 9], 0);
+    assert!(found.beyond > 0 && found.refused == 0, "the envelope of the parent: {found:?}");
 }
