@@ -118,16 +118,16 @@ impl<F, G> fmt::Debug for SelectedPacer<F, G> {
 ///
 /// ```
 /// # extern crate damper_core as damper;
-/// # #[cfg(feature = "tokio")] {
+/// # #[cfg(feature = "std")] {
+/// use core::future::ready;
 /// use core::time::Duration;
 /// use damper::Quota;
 /// use damper::gate::{Answer, Ask, Ending, Paces, Permit, Verdict};
 /// use damper::throttle::Pacer;
-/// use damper::time::TokioSleep;
 ///
 /// static API: Pacer = Pacer::new(Quota::per_second(10));
 ///
-/// let gate = Paces::new(&API, TokioSleep);
+/// let gate = Paces::new(&API, |_: Duration| ready(())); // with tokio: `TokioSleep`
 /// let Answer::Pass(permit) = gate.ask("a call") else { panic!("nothing was rejected yet") };
 /// permit.end(&Verdict::of(Ending::Limited).with_retry_after(Some(Duration::from_secs(2))));
 /// assert!(matches!(gate.ask("another call"), Answer::Wait(_)));
