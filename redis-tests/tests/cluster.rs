@@ -79,7 +79,7 @@ async fn other_masters_go_on_when_one_is_gone() {
     cluster.masters()[2].pause();
     let mut served = 0;
     for number in 0..60 {
-        // Those of the paused master wait for the deadline.
+        // A check waits for the deadline if the paused master has its subject.
         served += u32::from(tenants.check(&format!("tenant-{number}")).await.is_ok());
     }
     cluster.masters()[2].resume();

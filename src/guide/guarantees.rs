@@ -49,7 +49,8 @@
 //! any point stops no other. These take a short lock: the first sight of a key, [`BoundedStore`](crate::BoundedStore) and all that
 //! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
 //! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
-//! box.
+//! box. A layer of rate limits allocates a box for a request whose response gets headers or corrects its cost, and for one that a
+//! [candidate](crate::shadow) refuses.
 //!
 //! # Units and rounding
 //!
