@@ -437,6 +437,23 @@ test("a limit without counts says why it has no rates", async () => {
   }
 });
 
+test("a tree shows the keys of each level, and which level and dimension refuse", async () => {
+  const refused = (plan, value) => ["damper_limit_refused_total", { limit: "model", level: "user", dimension: "tokens", plan }, value];
+  const series = [
+    ["damper_limit_keys", { limit: "model", level: "user" }, 6],
+    ["damper_limit_keys_capacity", { limit: "model", level: "user" }, 100],
+    ["damper_limit_keys", { limit: "model", level: "organisation" }, 2],
+    ["damper_limit_keys_capacity", { limit: "model", level: "organisation" }, 100],
+    refused("free", 3),
+    refused("pro", 4),
+  ];
+  const samples = [1, 2].map((number) => ({ ...SAMPLE, number, at: number, series }));
+  const page = await openPageOf(browser, gateway.url, { ...HELLO, recorder: true }, samples);
+  const levels = await page.$$eval("#limits .level label", (labels) => labels.map((label) => label.textContent));
+  assert.deepEqual(levels, ["level user: 6 keys known", "level organisation: 2 keys known", "tokens of this user: 7 refused so far"]);
+  await page.close();
+});
+
 test("a limit on Redis shows its rates and the policy in force", async () => {
   const sample = (number, policy) => {
     const limit = "all", redis = (metric, value, labels = {}) => [`damper_redis_${metric}`, { limit, ...labels }, value * number];

@@ -64,7 +64,11 @@ function readLimit(limits, metric, labels, value, counted) {
     limit[name] = rate == null ? limit[name] ?? null : (limit[name] ?? 0) + rate;
     limit[`${name}SoFar`] = (limit[`${name}SoFar`] ?? 0) + value;
     limit.counted = true;
-    if (labels.level) of(limit.parts, `${labels.dimension} of this ${labels.level}`, () => ({})).refused = value;
+    if (labels.level) {
+      // Several plans may refuse.
+      const part = of(limit.parts, `${labels.dimension} of this ${labels.level}`, () => ({}));
+      part.refused = (part.refused ?? 0) + value;
+    }
   } else {
     const { limit: _, ...rest } = labels;
     const part = Object.entries(rest).map(([name, label]) => `${name} ${label}`).join(", ");
@@ -104,7 +108,9 @@ function levels({ parts }) {
       found.push({ name, text: `${of}${short(part.remaining_tokens)} of ${part.burst_tokens == null ? "unlimited" : short(part.burst_tokens)} tokens left${debt}`, value: part.remaining_tokens, most: part.burst_tokens });
     }
     if (part.keys !== undefined) {
-      found.push({ name, text: `${of}${short(part.keys)} keys known, ${short(part.keys_owing)} in use, ${short(part.keys_exhausted)} without a token`, value: part.keys_owing, most: capacity });
+      // Only a plan could say which keys of a tree are in use.
+      const use = part.keys_owing === undefined ? "" : `, ${short(part.keys_owing)} in use, ${short(part.keys_exhausted)} without a token`;
+      found.push({ name, text: `${of}${short(part.keys)} keys known${use}`, value: part.keys_owing ?? part.keys, most: part.keys_capacity ?? capacity });
     }
     if (part.refused !== undefined) found.push({ name, text: `${of}${short(part.refused)} refused so far` });
     if (part.pause_seconds > 0) found.push({ name: `${name} pause`, text: `${of}paused for ${short(part.pause_seconds)} s` });
