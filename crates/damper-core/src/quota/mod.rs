@@ -9,6 +9,7 @@
 // | `alignment` | `Alignment`: where in time a line begins |
 // | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
 // | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
+// | `share` | `LiveShare`: the share of a quota that a member of a fleet has |
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
@@ -16,6 +17,8 @@ mod error;
 mod live;
 #[cfg(feature = "alloc")]
 mod plan;
+#[cfg(feature = "alloc")]
+mod share;
 mod text;
 mod timeline;
 
@@ -23,6 +26,8 @@ pub use alignment::Alignment;
 pub use error::SetQuotaError;
 #[cfg(feature = "alloc")]
 pub use plan::Plan;
+#[cfg(feature = "alloc")]
+pub use share::{LiveShare, ShareTerms};
 pub use text::ParseQuotaError;
 
 pub(crate) use live::{LiveQuota, QuotaChange};
