@@ -116,5 +116,5 @@ fn print(members: &[Member], mut calls: Vec<(Duration, usize)>) {
             (tokens + (when - last).as_secs_f64() * f64::from(QUOTA.limit())).min(f64::from(QUOTA.burst_size())) - 1.0;
         (last, lowest) = (when, lowest.min(tokens));
     }
-    println!("the fleet was at most {:.1} tokens beyond the quota", -lowest);
+    println!("the fleet was at most {:.1} tokens beyond the quota", lowest.abs());
 }

@@ -19,7 +19,7 @@
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
 //! | [`own_gate`] | a gate of your own: what it takes, and how it goes together with damper's |
 //! | [`testing`] | how to test your own code: time, refusals, layers |
-//! | `across_machines` | one limit for a fleet, on Redis: leases, policies, losses (feature `redis`) |
+//! | `across_machines` | one limit for a fleet: shares without a server, and on Redis leases, policies, losses (feature `redis`) |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
@@ -39,6 +39,7 @@
 //! | wait instead of being refused | [`limiter.acquire(n).wait()`](crate::RateLimiter::acquire); in async code `limiter.acquire(n).await` (feature `tokio`); for a key's tokens [`limits.acquire(&key, n)`](crate::KeyedLimiter::acquire) | [`waiting`] |
 //! | ask a million times a second from every core | [`RateLimiter::leasing`](crate::RateLimiter::leasing), [`Striped`](crate::Striped) | [`waiting`], [`costs`] |
 //! | stop all callers while a server says `Retry-After` | [`Pausable`](crate::Pausable) around any limiter | [`waiting`] |
+//! | divide a quota among processes that come and go, without a server | [`quota::LiveShare`](crate::quota::LiveShare); the example `shares` | [`across_machines`] |
 //! | hold one limit across machines, on Redis, with most checks local | [`redis::RedisLimiter`](crate::redis::RedisLimiter), per key [`redis::KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) (feature `redis`); `cargo run --release -p damper-redis --example fleet` shows it while Redis fails | [`across_machines`] |
 //! | use words of 32 bits, for firmware | [`RateLimiter32`](crate::RateLimiter32), [`CircuitBreaker32`](crate::CircuitBreaker32) | [`word32`](crate::word32) |
 //! | limit how many calls are in flight at once | [`Bulkhead`](crate::Bulkhead), per key [`KeyedBulkhead`](crate::KeyedBulkhead); before a server [`http::ConcurrencyLayer`](crate::http::ConcurrencyLayer), around a client [`http::ClientConcurrencyLayer`](crate::http::ClientConcurrencyLayer) | [`concurrency`] |

@@ -55,6 +55,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Quota: key displayed,
         Plan: key,
         Alignment: key defaulted,
+        LiveShare<&'static str>: shared,
+        ShareTerms: value,
         SetQuotaError: key error,
         SetConfigError: key error,
         ParseQuotaError: key error,

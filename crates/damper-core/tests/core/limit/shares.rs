@@ -424,6 +424,7 @@ mod fleet {
     /// A member's limiter may be early by a tick: 8 members of at most 1,000 tokens a second in all.
     const TICK: f64 = 8.0 / 500.0;
 
+    // CLAIM: LiveShare
     #[test]
     fn members_never_exceed_the_quota_together() {
         for (late, cuts) in [(0, false), (1_000, false), (5_000, false), (0, true), (1_000, true), (5_000, true)] {
