@@ -1,4 +1,4 @@
-//! A quota that is divided among the members of a fleet, which find one another by files: `cargo run --example shares`.
+//! Divides a quota among the members of a fleet, which find one another by files.
 //!
 //! Each member writes a file a few times a second and reads those of the others; a file that is old is of a member that is gone. Members
 //! join, one crashes, and one is cut off. The table shows how many calls each was allowed.

@@ -13,7 +13,7 @@
 //! | [`Plan`](crate::Plan) | a key under it is never late and at most 256 ns early; plans that mix on a key obey the law of [`trees`](super::trees); a debt is converted once |
 //! | [`QuotaTree`](crate::QuotaTree) | all costs or none; no bucket exceeds its plan by more than its refunds, and those are bounded; a call within a guarantee that is kept for it is served |
 //! | [`redis::RedisTree`](crate::redis::RedisTree) | the same across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
-//! | `LiveShare` | the members of a fleet allow together at most the whole quota's burst and rate, if each learns of a change within the stated delay or has stopped by its fence; with fewer tokens than members, a burst of one each |
+//! | [`LiveShare`](crate::quota::LiveShare) | the members of a fleet allow together at most the whole quota's burst and rate, if each learns of a change within the stated delay or has stopped by its fence; with fewer tokens than members, a burst of one each |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |

@@ -83,7 +83,7 @@ struct Share {
     quota: Option<Quota>,
 }
 
-/// What a [`LiveShare`] has in force.
+/// The quota that a [`LiveShare`] has in force, and until when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]

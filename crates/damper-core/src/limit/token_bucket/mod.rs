@@ -200,8 +200,8 @@ impl TokenBucket {
         if old.is_unlimited() || quota.is_unlimited() {
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
-            // What is missing from a full bucket stays missing across a change, so a larger burst alone would add tokens at
-            // once. They are taken before, under a quota that lets the debt go as deep as that takes: a check in between
+            // A change keeps the tokens that are missing from a full bucket, so a larger burst alone would add tokens at once.
+            // They are taken before, under a quota that lets the debt go as deep as that takes: a check in between
             // finds too few tokens, and never too many.
             let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
             let most = old.deepest_debt() - u64::from(old.burst_size());

@@ -409,7 +409,7 @@ mod fleet {
             }
             excess = excess.max(-level);
         }
-        // What the burst allowed at the start is used too.
+        // The burst of the start is used too.
         (excess / burst, 1.0 - (used - burst) / (rate * (STEPS * STEP) as f64))
     }
 
