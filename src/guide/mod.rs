@@ -12,6 +12,7 @@
 //! | [`keys`] | one limit per key: the capacity, and the choice of a key |
 //! | [`trees`] | any quota for any key; users, teams and organisations in one decision; estimates |
 //! | [`coming_from`] | the names and programs of other libraries beside damper's |
+//! | [`sizing`] | from the keys you see in a minute to a capacity, and when to raise it |
 //! | [`full_table`] | a full table of a keyed limiter |
 //! | [`minorities`] | the most that a few callers can do to all others, and the settings that help |
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
@@ -96,6 +97,7 @@ pub mod minorities;
 pub mod own_gate;
 pub mod rates;
 pub mod retries;
+pub mod sizing;
 pub mod testing;
 pub mod throttles;
 #[cfg(feature = "alloc")]
