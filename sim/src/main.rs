@@ -269,7 +269,9 @@ fn crowd(capacity: usize) {
 
 /// Prints how crowded the shared words are, and what is refused then, by the number of busy keys.
 fn sizing() {
-    println!("Busy keys beside the capacity: busy share of the shared words, refused calls in percent, capacity 8192\n");
+    println!(
+        "Busy keys beside the capacity: busy share of the shared words, refused calls in percent, capacity 8192\n"
+    );
     println!("{:>6} {:>9} {:>16} {:>16} {:>16}", "busy", "crowding", "1 call at 20/h", "10 at 20/h", "20 at 20/h");
     for load in [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0] {
         let crowd = |calls| Crowd {

@@ -1,4 +1,4 @@
-//! How large a table has to be: from the keys that you see in a minute to a capacity, and when to raise it.
+//! Sizes of tables: from the keys of a minute to a capacity, and when to raise it.
 //!
 //! # From keys to a capacity
 //!
@@ -33,7 +33,7 @@
 //! A column that is too large says that the quota remembers for too long. Keys of a prefix instead of an address, or a quota of the same rate with a
 //! smaller burst, refill sooner. A key that makes one call of 20/h is busy for three minutes and not for an hour.
 //!
-//! # What happens beyond it
+//! # Beyond the capacity
 //!
 //! A table for twice the busy keys has room to spare, and one for half of them still refuses almost nobody, because it has two slots and two shared
 //! words for each key of its capacity. Clients that came once and stayed within their quota, at 20/h and a capacity of 8,192:
