@@ -306,6 +306,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         RetryBudget: shared defaulted,
         RetryBucket: shared,
         RetryThrottle: shared,
+        RetryQuota: shared,
         Unlimited: key defaulted,
         RetryBudgetConfig: key defaulted,
         RetryBudgetConfigBuilder: shared cloned,
