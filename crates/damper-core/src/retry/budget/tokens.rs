@@ -46,7 +46,7 @@ impl Tokens {
         self.update(|tokens| tokens.checked_sub(n))
     }
 
-    /// Changes the number of tokens; without a change it writes nothing. Returns whether there is a new number.
+    /// Changes the number of tokens, and returns whether `change` gave one. If it is the same it writes nothing.
     #[inline]
     fn update(&self, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut tokens = self.left();

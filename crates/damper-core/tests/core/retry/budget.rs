@@ -307,7 +307,7 @@ fn change_of_the_ttl_mints_no_retries() {
     }
 }
 
-/// What becomes of the calls of a client: of each the failures of its attempts, until one succeeds or the call is given up.
+/// Draws the failures of each call of a client, and how many turns the calls in flight get before the next one begins.
 fn calls() -> impl Strategy<Value = Vec<(usize, Vec<Failure>)>> {
     let failure = prop_oneof![
         4 => Just(Failure::TRANSIENT),
@@ -320,7 +320,7 @@ fn calls() -> impl Strategy<Value = Vec<(usize, Vec<Failure>)>> {
     prop::collection::vec((0..4usize, prop::collection::vec(failure, 0..4)), 1..60)
 }
 
-/// A call in flight: its attempts, the failures that it still meets, and what its last retry cost by the model.
+/// A call in flight, and the failures that it still meets.
 struct Call<'a> {
     attempts: Attempts<&'a ManualClock>,
     failures: Vec<Failure>,
@@ -330,7 +330,7 @@ struct Call<'a> {
 }
 
 proptest! {
-    /// The rule of AWS's SDKs: the tokens of a retry come back with its success, and a success at once adds one. Calls overlap.
+    /// The tokens of a retry come back with its success, and a success at once adds one. Calls overlap.
     #[test]
     fn quota_follows_the_rule_of_aws(
         capacity in 1..60u32,
