@@ -139,7 +139,7 @@ fn throttle_counts_every_outcome_unless_flawed() {
     check_flawed(Flaw::BlindExchange, throttle_model);
 }
 
-/// Two retries, and the success of one, race for the tokens of a quota. None is spent twice, and none is lost.
+/// Two retries race for the tokens of a quota, and one succeeds. None is spent twice, and none is lost.
 fn quota_model() {
     let quota = Arc::new(RetryQuota::new(6).unwrap());
     let rival = {
