@@ -46,7 +46,7 @@ impl Tokens {
         self.update(|tokens| tokens.checked_sub(n))
     }
 
-    /// Changes the number of tokens, and returns whether `change` gave one. If it is the same it writes nothing.
+    /// Changes the number of tokens, and returns whether `change` gave one. The same number is not written.
     #[inline]
     fn update(&self, change: impl Fn(u32) -> Option<u32>) -> bool {
         let mut tokens = self.left();

@@ -307,7 +307,7 @@ fn change_of_the_ttl_mints_no_retries() {
     }
 }
 
-/// Draws the failures of each call, and how many turns the calls in flight get before the next one begins.
+/// Draws the failures of each call, and the turns that calls in flight get before the next one begins.
 fn calls() -> impl Strategy<Value = Vec<(usize, Vec<Failure>)>> {
     let failure = prop_oneof![
         4 => Just(Failure::TRANSIENT),
