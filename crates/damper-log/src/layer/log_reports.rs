@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use damper_core::Clock;
 use damper_core::time::DefaultClock;
+use tracing::dispatcher::WeakDispatch;
 
 /// Makes a [`LimitedLayer`](super::LimitedLayer) report what it suppressed.
 ///
@@ -54,7 +55,7 @@ impl<C: Clock> LogReports<C> {
     pub fn flush(&self) {
         // The inner layer can be called only with the context of a subscriber. So the layer is asked by an event, and reports
         // before any layer gets the event.
-        if let Some(dispatch) = self.sites.dispatch.get().and_then(|dispatch| dispatch.upgrade()) {
+        if let Some(dispatch) = self.sites.dispatch.get().and_then(WeakDispatch::upgrade) {
             with_request(self.sites.number(), |request| dispatch.event(request));
         }
     }

@@ -1,7 +1,5 @@
 //! The events that the layer makes itself.
 
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::array;
 use core::fmt;
@@ -37,22 +35,9 @@ impl<'a> Report<'a> {
         (suppressed > 0).then_some(Self { suppressed, elapsed: Duration::ZERO, origin: None, key: "" })
     }
 
-    /// Returns the message: `suppressed 1204 events in 10 s`.
-    fn message(&self) -> String {
-        let events = if self.suppressed == 1 { "event" } else { "events" };
-        let mut message = format!("suppressed {} {events}", self.suppressed);
-        if !self.elapsed.is_zero() {
-            message += &format!(" in {}", Human(self.elapsed));
-        }
-        if self.origin.is_none() {
-            message += " of evicted call sites";
-        }
-        message
-    }
-
     /// Calls `write` with the event, which has the level of the events that were suppressed and no span.
     pub(super) fn with_event(&self, write: impl FnOnce(&Event<'_>)) {
-        let message = display(self.message());
+        let message = display(self);
         let elapsed_ms = self.origin.map(|_| u64::try_from(self.elapsed.as_millis()).unwrap_or(u64::MAX));
         let origin = self.origin.map(Metadata::target);
         let file = self.origin.and_then(Metadata::file);
@@ -60,6 +45,21 @@ impl<'a> Report<'a> {
         let key = (!self.key.is_empty()).then_some(self.key);
         let metadata = report_metadata(self.origin.map_or(Level::WARN, |origin| *origin.level()));
         with_event(metadata, [&message, &self.suppressed, &elapsed_ms, &origin, &file, &line, &key], write);
+    }
+}
+
+/// The message of the event: `suppressed 1204 events in 10 s`.
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let events = if self.suppressed == 1 { "event" } else { "events" };
+        write!(f, "suppressed {} {events}", self.suppressed)?;
+        if !self.elapsed.is_zero() {
+            write!(f, " in {}", Human(self.elapsed))?;
+        }
+        if self.origin.is_none() {
+            f.write_str(" of evicted call sites")?;
+        }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use damper::{ManualClock, Quota, RateLimiter};
 use log::kv::{self, Key, VisitSource};
 use log::{Level, Log, Metadata, Record, warn};
 use std::cell::Cell;
+use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -30,8 +31,7 @@ impl Log for Kept {
         struct Pairs(String);
         impl<'kvs> VisitSource<'kvs> for Pairs {
             fn visit_pair(&mut self, key: Key<'kvs>, value: kv::Value<'kvs>) -> Result<(), kv::Error> {
-                self.0 += &format!("{key}={value} ");
-                Ok(())
+                self.0.write_fmt(format_args!("{key}={value} ")).map_err(kv::Error::from)
             }
         }
         let mut pairs = Pairs(String::new());

@@ -1,6 +1,6 @@
 //! `tracing_limited!`: what a subscriber gets.
 
-use crate::captured::Captured;
+use crate::captured::{Captured, Line};
 use crate::subscribers::register_two;
 use damper::logs::{LogLimit, tracing_limited};
 use damper::{ManualClock, Quota, RateLimiter};
@@ -69,7 +69,7 @@ fn every_form_of_a_call_is_limited() {
         tracing_limited!(&limit, info!("last"));
         tracing_limited!(&limit, info!("over the limit"));
         let lines = captured.take();
-        let messages: Vec<_> = lines.iter().map(|line| line.message()).collect();
+        let messages: Vec<_> = lines.iter().map(Line::message).collect();
         assert_eq!(
             messages,
             ["plain", "captured sda", "fields", "", "braces 1", "target", "all", "name", "path", "last"]
