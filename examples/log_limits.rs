@@ -1,4 +1,6 @@
-//! A flood of errors that fills no disk: a layer limits every call site, a macro limits one, and each count is exact.
+//! A flood of errors that fills no disk.
+//!
+//! A layer limits every call site, a macro limits one, and each count is exact.
 //!
 //! ```text
 //! cargo run -p damper-examples --example log_limits

@@ -8,7 +8,7 @@ use damper_loom_tests::check;
 use loom::sync::Arc;
 use loom::thread;
 
-/// Two threads count two events and one, and both take the count. [A count that is stored and not swapped.]
+/// Two threads count events, and both take the count. [A count that is stored and not swapped.]
 #[test]
 fn every_event_is_taken_once() {
     check(|| {

@@ -85,7 +85,8 @@
 //!
 //! The crate `damper-log` needs neither `std` nor an allocator. A [`LogLimit`](crate::logs::LogLimit) of a
 //! [`RateLimiter32`](crate::RateLimiter32) is lock-free on a Cortex-M3 or larger, and works in interrupts. `firmware/src/bin/logs.rs` is a
-//! program with one, and with the feature `defmt` a call of `defmt` has `defmt_limited!`.
+//! program with one, and with the feature `defmt` a call of `defmt` has `defmt_limited!`. Mind the range of words of 32 bits: after a long idle time such a
+//! limit may suppress a burst that it should pass, which it counts.
 //!
 //! # Costs
 //!

@@ -61,7 +61,7 @@ fn with_subscriber(subscriber: impl Into<Dispatch>, log: impl Fn() + 'static) ->
     })
 }
 
-/// What a call costs without a limit.
+/// A call without a limit.
 fn log_event() -> Call {
     with_subscriber(registry().with(Idle), || warn!("disk full"))
 }

@@ -80,7 +80,9 @@ pub use layer::{LimitedLayer, LimitedLayerBuilder, LogReports};
 pub use log_limit::LogLimit;
 pub use suppressed_count::SuppressedCount;
 
-/// What the macros name in the crates of their users. It is no part of the semver promise.
+/// Items that the macros name in the crates of their users.
+///
+/// They are no part of the semver promise.
 #[doc(hidden)]
 pub mod __facades {
     #[cfg(feature = "defmt")]

@@ -16,13 +16,14 @@ use damper_core::quota::Quota;
 /// The count is exact. An event that passes takes it, and each suppressed event is in the count of one event that passes, or
 /// still in the limit. A count with 32 bits wraps, on targets without atomics of 64 bits.
 ///
-/// What was suppressed after the last event that passed is reported by the next one that passes. If none may come, call
-/// [`take_suppressed`](Self::take_suppressed) now and then, or use a `LimitedLayer`, which reports by itself.
+/// A count waits for the next event that passes. If none may come, call [`take_suppressed`](Self::take_suppressed) now and then, or
+/// use a `LimitedLayer`, which reports by itself.
 ///
 /// # Cost
 ///
 /// An event that is suppressed costs a check of the limiter, which writes nothing, and an addition. Nothing is locked or
-/// allocated.
+/// allocated. On targets of 64 bits a limit takes 368 bytes, and 80 with a `RateLimiter32`. Most of this are the settings of the
+/// limiter.
 ///
 /// # Memory ordering
 ///
@@ -43,7 +44,8 @@ use damper_core::quota::Quota;
 /// # }
 /// ```
 ///
-/// In firmware, in words of 32 bits on a clock of its own:
+/// In firmware, in words of 32 bits on a clock of its own. Mind their
+/// [range](damper_core::RateLimiter32#range): after a long idle time such a limit may suppress events that it should pass.
 ///
 /// ```
 /// # extern crate damper_log as logs;

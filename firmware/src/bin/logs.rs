@@ -26,7 +26,7 @@ static BUS_ERRORS: LogLimit<RateLimiter32<&Time>> =
 
 const RUN: u64 = 450 * MILLI;
 
-/// What was logged, for the claims.
+/// The lines and counts that were logged, for the claims.
 #[derive(Clone, Copy)]
 struct Logged {
     lines: u64,

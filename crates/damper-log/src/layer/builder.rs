@@ -52,9 +52,9 @@ impl LimitedLayerBuilder {
 }
 
 impl<C> LimitedLayerBuilder<C> {
-    /// Gives each value of this field a limit of its own, at each call site. Default: one limit per call site.
+    /// Gives each value of this field a limit of its own, at each call site.
     ///
-    /// The value is the text that the event shows of it. Events without the field share a limit.
+    /// Default: one limit per call site. The value is the text that the event shows of it. Events without the field share a limit.
     #[must_use]
     pub fn per_value_of(self, field: &'static str) -> Self {
         Self { key_field: Some(field), ..self }

@@ -6,7 +6,9 @@ use core::hash::Hasher;
 use tracing::Event;
 use tracing::field::{Field, Visit};
 
-/// The name of all events that `tracing-log` makes of records of the facade `log`. They share a call site for each level.
+/// The name of events that `tracing-log` makes of records of the facade `log`.
+///
+/// They share a call site for each level.
 const LOG_RECORD: &str = "log record";
 
 /// The fields that say where such a record comes from.

@@ -16,8 +16,8 @@ use tracing_subscriber::layer::Context;
 
 /// A layer that passes events on to another layer, within a limit for each call site.
 ///
-/// What a limit suppresses is counted exactly, and reported to the inner layer by an event of the same level and of the target
-/// `damper`:
+/// Each limit counts exactly what it suppresses. The count is reported to the inner layer by an event of the same level and of the
+/// target `damper`:
 ///
 /// ```text
 /// WARN damper: suppressed 1204 events in 10 s suppressed=1204 elapsed_ms=10000 origin="app::disk" file="src/disk.rs" line=42

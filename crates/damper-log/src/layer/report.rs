@@ -10,7 +10,7 @@ use tracing::field::{Field, FieldSet, Value, Visit, display};
 use tracing::metadata::Kind;
 use tracing::{Event, Level, Metadata};
 
-/// What a limit suppressed since the last report.
+/// The events that a limit suppressed since the last report.
 pub(super) struct Report<'a> {
     suppressed: u64,
     elapsed: Duration,
@@ -63,7 +63,9 @@ impl fmt::Display for Report<'_> {
     }
 }
 
-/// Calls `call` with the event that asks the layer of this number to report. Nothing but the layer sees it.
+/// Calls `call` with the event that asks the layer of this number to report.
+///
+/// Only that layer sees it.
 pub(super) fn with_request(layer: usize, call: impl FnOnce(&Event<'_>)) {
     with_event(request_metadata(), [&layer], call);
 }

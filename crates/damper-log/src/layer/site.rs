@@ -15,9 +15,11 @@ use tracing::Metadata;
 pub(super) struct Site<C: Clock> {
     limiter: RateLimiter<TokenBucket, C>,
     suppressed: Tally,
-    /// When the first and the last of these events were suppressed, in milliseconds since the layer was built. They wrap after
-    /// 49 days. Threads that race may leave times that are a little off, but the count is exact.
+    /// When the first of these events was suppressed, in milliseconds since the layer was built.
+    ///
+    /// The times wrap after 49 days. Threads that race may leave times that are a little off, but the count is exact.
     first: AtomicU32,
+    /// When the last of them was suppressed.
     last: AtomicU32,
     metadata: &'static Metadata<'static>,
     key: String,
@@ -44,7 +46,9 @@ impl<C: Clock> Site<C> {
         }
     }
 
-    /// Returns whether an event passes, and counts it if not. `now` is in milliseconds since the layer was built.
+    /// Returns whether an event passes, and counts it if not.
+    ///
+    /// `now` returns the milliseconds since the layer was built.
     pub(super) fn is_passing(&self, now: impl FnOnce() -> u32) -> bool {
         if self.limiter.check().is_ok() {
             return true;

@@ -64,7 +64,7 @@ macro_rules! __log_limited {
     (@call $limit:tt ($($path:tt)*) trace!($($call:tt)*) $(,)?) => {
         $crate::__log_limited!(@before $limit ($($path)* trace) Trace () $($call)*)
     };
-    // What stands before the message.
+    // The arguments before the message.
     (@before $limit:tt $macro:tt $level:ident ($($before:tt)*) logger: $logger:expr, $($call:tt)+) => {
         $crate::__log_limited!(@before $limit $macro $level ($($before)* logger: $logger,) $($call)+)
     };

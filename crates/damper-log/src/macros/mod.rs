@@ -1,6 +1,6 @@
 //! Macros that limit one log call.
 //!
-//! Each takes the call apart: its level, what stands before the message (such as `target:`), and the rest, to which it adds
+//! Each takes the call apart: its level, the arguments before the message (such as `target:`), and the rest, to which it adds
 //! the count. The message stays as the user wrote it.
 
 // | file | facade |

@@ -74,7 +74,7 @@ macro_rules! __tracing_limited {
     (@call $limit:tt ($($path:tt)*) trace!($($call:tt)*) $(,)?) => {
         $crate::__tracing_limited!(@before $limit ($($path)* trace) TRACE () () $($call)*)
     };
-    // What stands before the fields. `enabled!` takes the target only.
+    // The arguments before the fields. `enabled!` takes the target only.
     (@before $limit:tt $macro:tt $level:ident ($($before:tt)*) $target:tt name: $name:expr, $($call:tt)*) => {
         $crate::__tracing_limited!(@before $limit $macro $level ($($before)* name: $name,) $target $($call)*)
     };

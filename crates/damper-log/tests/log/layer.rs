@@ -217,7 +217,7 @@ fn each_value_of_a_field_has_a_limit() {
     assert_eq!(reports, ["ERROR 7 peer=192.0.2.7", "INFO 7 peer=192.0.2.7", "INFO 7 peer=7"]);
 }
 
-/// There is room for a few limits. What an evicted one had counted is reported all the same.
+/// There is room for a few limits. The count of an evicted one is reported all the same.
 #[test]
 fn evicted_limits_keep_their_count() {
     const PEERS: u64 = 200;
@@ -236,6 +236,20 @@ fn evicted_limits_keep_their_count() {
     let evicted: Vec<_> = reports.iter().filter(|line| line.field("origin").is_none()).collect();
     assert_eq!(evicted.len(), 1);
     assert_eq!(evicted[0].message(), format!("suppressed {} events of evicted call sites", 2 * (PEERS - 8)));
+}
+
+#[test]
+fn limit_with_something_to_report_is_evicted_last() {
+    let setup = Setup::of(|builder| builder.per_value_of("peer").capacity(8));
+    setup.run(|| {
+        (0..10).for_each(|_| reset("192.0.2.7"));
+        (0..1_000).for_each(|peer| reset(&format!("198.51.100.{peer}")));
+    });
+    setup.limited.take();
+    setup.reports.flush();
+    let reports = setup.limited.take();
+    assert_eq!((reports.len(), reports[0].suppressed()), (1, 7));
+    assert_eq!(reports[0].field("key"), Some("peer=192.0.2.7"));
 }
 
 /// `tracing-log` gives all records of a level one call site.
@@ -257,7 +271,7 @@ fn records_of_the_facade_log_are_told_apart_by_their_origin() {
     assert_eq!(keys, ["log.target=dependency log.line=1", "log.target=dependency log.line=2"]);
 }
 
-/// Four threads flood three call sites while time passes: what passed and what was reported are all events.
+/// Four threads flood three call sites while time passes. Each event passes or is in a report.
 #[test]
 fn no_event_is_lost_between_threads() {
     const THREADS: u64 = 4;

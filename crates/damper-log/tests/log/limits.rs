@@ -77,7 +77,9 @@ fn decision_of_the_caller_is_counted() {
     assert_eq!(limit.limiter().peek().used(), 2, "a suppressed event takes no token of the limit");
 }
 
-/// Four threads, with a clock that moves on: the counts of the events that passed, and the rest, are all that did not pass.
+/// Four threads, with a clock that moves on.
+///
+/// Each event passes, is in the count of one that does, or is left in the limit.
 #[test]
 fn no_count_is_lost_between_threads() {
     const THREADS: u64 = 4;
@@ -129,7 +131,9 @@ struct Model {
 }
 
 impl Model {
-    /// Notes the answer at `now`, in milliseconds. A token may come early by what the rate brings in a tick, never late.
+    /// Notes the answer at `now`, in milliseconds.
+    ///
+    /// A token may come early by what the rate brings in a tick, never late.
     fn note(&mut self, now: u64, answer: Option<u64>) {
         let refilled = i64::try_from(now - self.at).expect("a test is short") * self.rate;
         self.level = (self.level + refilled).min(self.burst * 1_000);
@@ -152,7 +156,7 @@ impl Model {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
-    /// One event after the other, on a clock that also moves at every reading: each answer is that of the model.
+    /// Each answer is that of the model, also on a clock that moves at every reading.
     #[test]
     fn answers_are_those_of_a_model(
         rate in 1_u32..50,

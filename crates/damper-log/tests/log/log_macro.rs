@@ -12,7 +12,9 @@ use std::time::Duration;
 /// A record as a logger gets it: level, target, message and pairs.
 type Line = (Level, String, String, String);
 
-/// Keeps the records of `info` and above. It is named by the calls, so that the process needs no global one.
+/// Keeps the records of `info` and above.
+///
+/// The calls name it, so that the process needs no global one.
 #[derive(Debug, Default)]
 struct Kept(Mutex<Vec<Line>>);
 
