@@ -81,6 +81,14 @@
 //! is 86,400 lines a day. Do not limit lines that each matter, such as those of an audit log. Keep them out of the
 //! layer by a filter on their target, and write them by a layer of their own.
 //!
+//! # Names elsewhere
+//!
+//! | elsewhere | here |
+//! |---|---|
+//! | `printk_ratelimited` of Linux, `LOG_EVERY_T` of glog | a macro; the count is a part of the line that passes |
+//! | the sampling core of zap, `internal_log_rate_limit` of Vector, tracing-throttle | a `LimitedLayer`; `per_value_of` stands for a field such as `component_id` |
+//! | one line of every hundred | not here: the share of a sample says nothing about how many lines a flood writes |
+//!
 //! # In firmware
 //!
 //! The crate `damper-log` needs neither `std` nor an allocator. A [`LogLimit`](crate::logs::LogLimit) of a

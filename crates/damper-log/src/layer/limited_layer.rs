@@ -32,8 +32,8 @@ use tracing_subscriber::layer::Context;
 /// The layer has no thread. The first event that reaches it ten seconds or more after the last reports, from whichever call site,
 /// makes the reports of all limits that suppressed something. So a flood is reported every ten seconds while it lasts, however
 /// many lines pass, and its last part when the program logs next after the flood has ended. If that may be never,
-/// [`LogReports`] makes reports on demand: [`tick`](LogReports::tick) from a timer of yours, and
-/// [`flush`](LogReports::flush), also when it is dropped at the end of `main`.
+/// [`LogReports`](super::LogReports) makes reports on demand: [`tick`](super::LogReports::tick) from a timer of yours, and
+/// [`flush`](super::LogReports::flush), also when it is dropped at the end of `main`.
 ///
 /// # Filters
 ///
