@@ -63,6 +63,9 @@ macro_rules! __defmt_limited {
             );
         }
     };
+    (@call $($other:tt)*) => {
+        ::core::compile_error!("defmt_limited! takes a limit and a call of error!, warn!, info!, debug! or trace!")
+    };
 }
 
 /// A message and its arguments as one value, so that the count can follow it.

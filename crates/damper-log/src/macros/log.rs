@@ -64,6 +64,9 @@ macro_rules! __log_limited {
     (@call $limit:tt ($($path:tt)*) trace!($($call:tt)*) $(,)?) => {
         $crate::__log_limited!(@before $limit ($($path)* trace) Trace () $($call)*)
     };
+    (@call $($other:tt)*) => {
+        ::core::compile_error!("log_limited! takes a limit and a call of error!, warn!, info!, debug! or trace!")
+    };
     // The arguments before the message.
     (@before $limit:tt $macro:tt $level:ident ($($before:tt)*) logger: $logger:expr, $($call:tt)+) => {
         $crate::__log_limited!(@before $limit $macro $level ($($before)* logger: $logger,) $($call)+)

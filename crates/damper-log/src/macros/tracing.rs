@@ -37,6 +37,15 @@
 ///     tracing_limited!(&DISK, tracing::error!(target: "disk", %error, "disk broken"));
 /// }
 /// ```
+///
+/// Another macro is refused:
+///
+/// ```compile_fail
+/// # extern crate damper_log as logs;
+/// use logs::{Quota, tracing_limited};
+///
+/// tracing_limited!(Quota::per_second(1), println!("disk full"));
+/// ```
 #[cfg(feature = "tracing")]
 #[macro_export]
 macro_rules! tracing_limited {
@@ -73,6 +82,9 @@ macro_rules! __tracing_limited {
     };
     (@call $limit:tt ($($path:tt)*) trace!($($call:tt)*) $(,)?) => {
         $crate::__tracing_limited!(@before $limit ($($path)* trace) TRACE () () $($call)*)
+    };
+    (@call $($other:tt)*) => {
+        ::core::compile_error!("tracing_limited! takes a limit and a call of error!, warn!, info!, debug! or trace!")
     };
     // The arguments before the fields. `enabled!` takes the target only.
     (@before $limit:tt $macro:tt $level:ident ($($before:tt)*) $target:tt name: $name:expr, $($call:tt)*) => {
