@@ -9,6 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 /// Two threads count events, and both take the count. [A count that is stored and not swapped.]
+// CLAIM: logs::LogLimit
 #[test]
 fn every_event_is_taken_once() {
     check(|| {

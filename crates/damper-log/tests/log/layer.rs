@@ -272,6 +272,7 @@ fn records_of_the_facade_log_are_told_apart_by_their_origin() {
 }
 
 /// Four threads flood three call sites while time passes. Each event passes or is in a report.
+// CLAIM: logs::LogLimit
 #[test]
 fn no_event_is_lost_between_threads() {
     const THREADS: u64 = 4;

@@ -80,6 +80,7 @@ fn decision_of_the_caller_is_counted() {
 /// Four threads, with a clock that moves on.
 ///
 /// Each event passes, is in the count of one that does, or is left in the limit.
+// CLAIM: logs::LogLimit
 #[test]
 fn no_count_is_lost_between_threads() {
     const THREADS: u64 = 4;
