@@ -20,6 +20,7 @@
 //! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
 //! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
+//! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | all | no panic on any input, no `unsafe`; a decision takes no lock and allocates nothing, but for the exceptions below |
 //!
 //! # Limits of the guarantees

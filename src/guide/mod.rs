@@ -24,6 +24,7 @@
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
+//! | `logs` | log calls that repeat: one call site or all, what is suppressed and when it is reported (feature `logs`) |
 //! | `live` | a page that shows limits and breakers live, and changes them (feature `live`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
@@ -56,6 +57,7 @@
 //! | put a breaker, a throttle, pacing, a limit or a bulkhead around a tower service that knows no `http::Request`: `reqwest::Client`, a database | [`tower::GateLayer`](crate::tower::GateLayer), [`tower::PacingLayer`](crate::tower::PacingLayer) | [`tower`](crate::tower) |
 //! | put a gate of your own into any of these places | [`gate::Gate`](crate::gate::Gate); before a service [`tower::GateLayer`](crate::tower::GateLayer) | [`own_gate`] |
 //! | exchange limits and deadlines with other services in JSON | [`mesh::MeshLayer`](crate::mesh::MeshLayer), [`mesh::Client`](crate::mesh::Client) (feature `mesh`) | [`mesh`] |
+//! | keep an error that repeats from filling the logs, and know how often it came | [`logs::tracing_limited!`](crate::logs::tracing_limited), [`logs::log_limited!`](crate::logs::log_limited), in firmware `defmt_limited!`; for all call sites [`logs::LimitedLayer`](crate::logs::LimitedLayer) (features `logs`, `logs-tracing`) | [`logs`] |
 //! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
@@ -69,7 +71,14 @@
 //! The examples advance a [`ManualClock`](crate::ManualClock). With `RateLimiter::new` they use real time.
 // The table names items of every feature.
 #![cfg_attr(
-    not(all(feature = "config", feature = "live", feature = "mesh", feature = "redis", feature = "tonic")),
+    not(all(
+        feature = "config",
+        feature = "live",
+        feature = "logs-tracing",
+        feature = "mesh",
+        feature = "redis",
+        feature = "tonic"
+    )),
     allow(rustdoc::broken_intra_doc_links)
 )]
 
@@ -89,6 +98,8 @@ pub mod http;
 pub mod keys;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "logs")]
+pub mod logs;
 #[cfg(feature = "mesh")]
 pub mod mesh;
 #[cfg(feature = "metrics")]

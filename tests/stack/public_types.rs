@@ -318,6 +318,23 @@ fn types_of_retries_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(feature = "logs")]
+#[test]
+fn types_of_limits_of_logs_have_the_traits_users_expect() {
+    use damper::logs::*;
+
+    table! {
+        LogLimit: shared,
+        SuppressedCount: key defaulted displayed,
+    }
+    #[cfg(feature = "logs-tracing")]
+    table! {
+        LimitedLayer<()>: shared,
+        LimitedLayerBuilder: shared cloned,
+        LogReports: shared,
+    }
+}
+
 #[cfg(feature = "live")]
 #[test]
 fn types_of_the_live_page_have_the_traits_users_expect() {
@@ -712,6 +729,7 @@ fn table_names_every_public_type() {
         include_str!("../../docs/api/damper-core.txt"),
         include_str!("../../docs/api/damper-http.txt"),
         include_str!("../../docs/api/damper-live.txt"),
+        include_str!("../../docs/api/damper-log.txt"),
         include_str!("../../docs/api/damper-tonic.txt"),
         include_str!("../../docs/api/damper-tower.txt"),
         include_str!("../../docs/api/damper-mesh.txt"),

@@ -19,6 +19,7 @@ mod gates;
 mod keys;
 mod layers;
 mod limits;
+mod logs;
 mod pacers;
 mod remote;
 mod retries;
@@ -66,6 +67,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         shadows::ROWS,
         remote::ROWS,
         layers::ROWS,
+        logs::ROWS,
     ]
     .into_iter()
     .flatten()
