@@ -222,20 +222,23 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             let (level, plan) = (&self.levels[place], call.plan(place, dimension));
             let keep = level.keep(plan, is_guaranteed[dimension]);
             let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
+            borrows |= !is_guaranteed[dimension];
             let judged =
                 match looks[place][dimension].and_then(|look| level.table.judge(look, demand, now, &self.clock)) {
-                    Some(Ok(take)) => Judged::Fits(take),
+                    Some(Ok(take)) => {
+                        is_guaranteed[dimension] = true;
+                        return Judged::Fits(take);
+                    }
                     Some(Err(_)) => Judged::Refused,
                     // It has no slot, because its guarantee never has the tokens.
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
-            borrows |= !is_guaranteed[dimension];
-            let (fits_here, refuses) = (matches!(judged, Judged::Fits(_)), matches!(judged, Judged::Refused));
             // A key without a slot most probably has its guarantee.
-            is_guaranteed[dimension] = !(level.is_guarantee && refuses);
-            fits &= fits_here || level.is_guarantee && refuses;
-            may_refuse |= !level.is_guarantee && !fits_here;
+            let lacks_guarantee = level.is_guarantee && matches!(judged, Judged::Refused);
+            is_guaranteed[dimension] = !lacks_guarantee;
+            fits &= lacks_guarantee;
+            may_refuse |= !level.is_guarantee;
             judged
         });
         Outlook { words, fits, may_refuse, borrows }
