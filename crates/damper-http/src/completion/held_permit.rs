@@ -10,8 +10,8 @@ use damper_core::gate::{Permit, Standing, Verdict};
 
 /// The permit of a call that has not ended, which knows how much time the call was given.
 ///
-/// If a call fails because its deadline passed, the caller is at fault if it gave the call too little time, and otherwise the server. Then it is
-/// told to the permit as [`NotSent`](Ending::NotSent), which gates ignore.
+/// If a call fails because its deadline passed, the caller is at fault if it gave the call too little time, and otherwise the server. Then
+/// it is told to the permit as [`NotSent`](damper_core::gate::Ending::NotSent), which gates ignore.
 ///
 /// [`CircuitBreakerLayer::min_budget`](crate::CircuitBreakerLayer::min_budget) and those of the other layers set how much time is enough.
 pub struct HeldPermit<P> {
