@@ -52,7 +52,8 @@
 //! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
 //! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
 //! box. A layer of rate limits allocates a box for a request whose response gets headers or corrects its cost, and for one that a
-//! [candidate](crate::shadow) refuses.
+//! [candidate](crate::shadow) refuses. The other layers of HTTP that hold or end a permit allocate a box for a call that has a
+//! [`Deadline`](crate::Deadline), or whose latency is measured.
 //!
 //! # Units and rounding
 //!
