@@ -250,12 +250,11 @@ impl World {
             return None;
         };
         let holder = message.holder;
-        let (mut taken, mut refund) = (0, 0);
+        let (mut taken, mut decided, mut refund) = (0, 0, 0);
         match &message.command {
             Command::Take(limits) if reply.status == Status::Done => {
                 (taken, refund) = (limits[0].1.cost, limits[0].1.refund);
-                // A decision counts when it is made, also one whose reply is lost.
-                self.admit(taken);
+                decided = taken;
             }
             Command::Take(limits) if reply.status == Status::Denied => refund = limits[0].1.refund,
             Command::Lease(_, ask) => {
@@ -281,6 +280,8 @@ impl World {
         let refund = refund.min(*pending);
         *pending -= refund;
         self.bucket.refund(refund as u32, self.now);
+        // A decision counts when it is made, also one whose reply is lost. The script books the refund before it.
+        self.admit(decided);
         Some(reply)
     }
 

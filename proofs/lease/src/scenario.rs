@@ -130,7 +130,7 @@ pub fn all(is_deep: bool) -> Vec<Scenario> {
             ..scenario(
                 "refunds",
                 TWO,
-                Bounds { waits: 2, checks: 2, dues: 1, refunds: 1, give_ups: 1, ..NONE },
+                Bounds { waits: 2, checks: 2, dues: 1, refunds: 1, give_ups: 1, others: 1, ..NONE },
                 &[Witness::Late],
             )
         },
