@@ -2,7 +2,7 @@
 
 use super::paced_attempt::{PacedAttempt, Reader};
 use super::paced_service::PacedService;
-use super::{PacedRetries, Pacers, PacingLayer, Repeating};
+use super::{PacedRetries, PacingLayer, Repeating};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::BorrowedCallee;
 use crate::retry::{
@@ -12,6 +12,7 @@ use crate::retry::{
 use crate::{Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::gate::PacerOf;
 use damper_core::internal::SeenPause;
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, ReadHints};
@@ -38,7 +39,7 @@ impl<T, H, B, K: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for PacingLayer<T, H, Re
 impl<S, T, H, B, K, Z, Q, R> CallInAttempts<Q, S> for PacingLayer<T, H, Repeating<B, K, Z>>
 where
     S: Callee<Request<K::Body>, Response = Response<R>>,
-    T: Pacers,
+    T: for<'a> PacerOf<Head<'a>>,
     H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
     B: Budgets,
     K: RetryProtocol<Q> + GiveUp<S::Error>,
