@@ -4,7 +4,7 @@ use damper::deadline::SkewGuard;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Detail, Head,
     Limit, LimitDecision, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
-    ThrottleLayer,
+    ThrottleLayer, client_stack,
 };
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
@@ -410,6 +410,36 @@ fn throttle_metrics_carry_the_layers_name_and_refusals_are_logged() {
             "damper_throttle_allowed_total{throttle=default} 1",
             "damper_throttle_allowed_total{throttle=search} 10",
             "damper_throttle_refused_total{throttle=search} 2",
+        ]
+    );
+}
+
+/// The gates of a stack decide as one, but each has its own metrics.
+#[test]
+fn gate_of_a_stack_counts_a_call_that_an_inner_gate_refuses() {
+    static POOL: Bulkhead = Bulkhead::new(1);
+
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _taken = POOL.try_acquire().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        let stack = client_stack().throttle_single().concurrency(&POOL);
+        let request = Request::get("http://one.example.com/").body(Empty::<bytes::Bytes>::new()).unwrap();
+        let transport = service_fn(|_: Request<Empty<bytes::Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::new(Empty::<bytes::Bytes>::new())))
+        });
+        let mut client = stack.service(transport);
+        assert!(matches!(
+            pin!(client.call(request)).poll(&mut Context::from_waker(Waker::noop())),
+            Poll::Ready(Err(_))
+        ));
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        [
+            "damper_concurrency_refused_total{limit=default,side=client,cause=no_slot} 1",
+            "damper_throttle_allowed_total{throttle=default} 1",
         ]
     );
 }

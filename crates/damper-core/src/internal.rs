@@ -4,7 +4,6 @@
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::deadline::usual_latency::GENEROUS_TIME;
-pub use crate::gate::pair::WaitBehind;
 pub use crate::gate::refusal::refusal_in;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::gate::refusal::{boxed_refusal, shared_refusal};
