@@ -57,7 +57,7 @@ impl<L: Limiter, C: Clock> Source for Pausable<L, C> {
 
 /// The keys and the quota of each tier, with the label `tier`, and the events of the table.
 ///
-/// Of a limiter by plan, whose keys are in no tiers, the keys and those that owe something.
+/// A limiter by plan has keys without tiers, and only a call knows its quota. It shows the keys and those that owe something.
 impl<K: ?Sized, C: Clock, S, A: TableAlgorithm> Source for KeyedLimiter<K, C, S, A> {
     fn read(&self, readings: &Readings<'_>) {
         let census = self.census();
