@@ -9,7 +9,8 @@ use damper::http::{
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
 use damper::{
-    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull,
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, LimitSet, ManualClock, Plan, Quota,
+    QuotaTree, WhenFull,
 };
 use futures_util::stream;
 use http::{Request, Response};
@@ -215,9 +216,9 @@ fn limit_metrics_carry_the_layers_name() {
     });
 }
 
-/// The limit that refused is that of a tier, or of a wider prefix.
+/// The limit that refused is that of a tier, of a set, or of a wider prefix.
 #[test]
-fn refusals_of_a_limit_are_counted_by_tier_and_prefix() {
+fn refusals_of_a_limit_are_counted_by_tier_prefix_and_part() {
     let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
@@ -236,18 +237,61 @@ fn refusals_of_a_limit_are_counted_by_tier_and_prefix() {
         for last in [1, 1, 1, 1, 2, 2, 3, 4, 5, 6] {
             call(&mut service, from(last)).unwrap();
         }
+        let set = LimitSet::new([burst(9), burst(0)]);
+        call(&mut RateLimitLayer::new(Arc::new(set)).layer(service_fn(answer)), from(1)).unwrap();
         let network = (None, Some("ipv4/24".to_owned()));
         assert_eq!(*hook.lock().unwrap(), [(Some(1), None), (Some(0), None), network]);
         assert_eq!(
             lines(&snapshotter),
             [
                 "damper_limit_allowed_total{limit=default} 7",
+                "damper_limit_refused_total{limit=default,part=1} 1",
                 "damper_limit_refused_total{limit=default,prefix=ipv4/24} 1",
                 "damper_limit_refused_total{limit=default,tier=0} 1",
                 "damper_limit_refused_total{limit=default,tier=1} 1",
             ]
         );
     });
+}
+
+/// A log has what the metrics of a refusal have as labels, and that of a candidate has it too.
+#[test]
+fn refusals_of_a_limit_are_logged_with_tier_prefix_part_level_and_plan() {
+    let _lock = lock_recorders();
+    let burst = |burst| Quota::per_hour(1).burst(burst);
+    let logs = logged(tracing::Level::DEBUG, || {
+        let each = || {
+            let tier_of = |client: &ClientAddress| usize::from(client.address() == IpAddr::from([192, 0, 2, 1]));
+            PerClient::new(Arc::new(KeyedLimiter::builder(burst(1)).tiers([burst(0)], tier_of).build().unwrap()))
+        };
+        let networks = Arc::new(KeyedLimiter::builder(burst(1)).build().unwrap());
+        let mut service = RateLimitLayer::new(each().prefix_v4(24, networks)).layer(service_fn(answer));
+        for last in [1, 2, 3] {
+            call(&mut service, from(last)).unwrap();
+        }
+        let set = LimitSet::new([burst(9), burst(0)]);
+        call(&mut RateLimitLayer::new(Arc::new(set)).layer(service_fn(answer)), from(1)).unwrap();
+        let shadowed = RateLimitLayer::per_client(burst(9)).shadow(each());
+        call(&mut shadowed.layer(service_fn(answer)), from(1)).unwrap();
+        let tree = Arc::new(QuotaTree::<str, 1, 1>::builder(["user"], ["tokens"]).build().unwrap());
+        let layer = RateLimitLayer::tree(tree, move |_| Some([("alice".into(), [Plan::new(burst(1)).unwrap()])]));
+        let layer = layer.plan_names(|_| ["free".into()]);
+        let mut service = layer.layer(service_fn(answer));
+        for _ in 0..2 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    let expected = [
+        "limit=\"default\" method=\"GET\" path=\"/path\" key=\"192.0.2.1\" tier=1 ",
+        "limit=\"default\" method=\"GET\" path=\"/path\" key=\"192.0.2.3\" prefix=ipv4/24 ",
+        "limit=\"default\" method=\"GET\" path=\"/path\" part=1 ",
+        "shadow=\"default\" in_force=\"allowed\" method=\"GET\" path=\"/path\" key=\"192.0.2.1\" tier=1 ",
+        "limit=\"default\" method=\"GET\" path=\"/\" level=\"user\" dimension=\"tokens\" plan=\"free\" ",
+    ];
+    assert_eq!(logs.len(), expected.len(), "{logs:?}");
+    for (line, fields) in logs.iter().zip(expected) {
+        assert!(line.contains(fields), "{fields}: {line}");
+    }
 }
 
 /// Calls of a server and of a client, refusals by cause, and gauges on demand.

@@ -135,7 +135,8 @@
 //!
 //! | level | event | fields |
 //! |---|---|---|
-//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier`, `prefix`, or `level` and `dimension` if there are such, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier`, `prefix`, `part`, or `level`, `dimension` and `plan` if there are such, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a [candidate](RateLimitLayer::shadow) beside a rate limit | `shadow`, `in_force`, and those of a refusal by a rate limit |
 //! | debug | a refusal by a breaker | `breaker`, `retry_after_ms` |
 //! | debug | a refusal by a concurrency limit | `limit`, `side`, `method`, `path`, `cause`, `retry_after_ms` |
 //! | debug | a refusal by a throttle | `throttle`, `share_refused`, `retry_after_ms` |

@@ -7,7 +7,7 @@ use super::{HttpHints, PaceOnly, PacedRetries, PacingService, Repeating, Unjudge
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 #[cfg(feature = "tower")]
 use crate::stack::StackProtocol;
-use crate::telemetry::PacingTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
@@ -98,7 +98,7 @@ pub struct PacingLayer<T, H, M> {
     pub(super) pacers: T,
     pub(super) hints: H,
     pub(super) mode: M,
-    pub(super) telemetry: PacingTelemetry,
+    pub(super) telemetry: Telemetry,
 }
 
 #[cfg(feature = "tokio")]
@@ -161,7 +161,7 @@ impl<T: for<'a> PacerOf<Head<'a>>, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>>
         let budgets = Arc::new(RetryBudget::default());
         let settings = RetrySettings { retry: retry_by(policy), budgets, protocol, sleep };
         let mode = Repeating(Arc::new(settings));
-        Self { pacers, hints: HttpHints, mode, telemetry: PacingTelemetry::new("default") }
+        Self { pacers, hints: HttpHints, mode, telemetry: Telemetry::new(Kind::Pacing, "default") }
     }
 }
 
@@ -178,7 +178,7 @@ impl<T, H, M> PacingLayer<T, H, M> {
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { telemetry: PacingTelemetry::new(name), ..self }
+        Self { telemetry: Telemetry::new(Kind::Pacing, name), ..self }
     }
 
     fn map_mode<N>(self, map: impl FnOnce(M) -> N) -> PacingLayer<T, H, N> {

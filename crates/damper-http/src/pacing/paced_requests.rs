@@ -2,7 +2,7 @@
 
 use crate::deadline::SentTimeout;
 use crate::rate_limit::grpc::grpc_type;
-use crate::telemetry::PacingTelemetry;
+use crate::telemetry::{Event, RefusalDetails, Telemetry};
 use crate::{Head, ResponseHead, wire};
 use core::fmt;
 use core::ops::Deref;
@@ -22,11 +22,11 @@ use http::{Request, Response};
 pub struct PacedRequests<T, H, Z> {
     gate: Paces<T, Z, SleepUntil>,
     hints: H,
-    telemetry: PacingTelemetry,
+    telemetry: Telemetry,
 }
 
 impl<T, H, Z> PacedRequests<T, H, Z> {
-    pub(super) fn new(pacers: T, hints: H, sleep: Z, telemetry: PacingTelemetry) -> Self {
+    pub(super) fn new(pacers: T, hints: H, sleep: Z, telemetry: Telemetry) -> Self {
         Self { gate: Paces::new(pacers, sleep).time_left(SleepUntil), hints, telemetry }
     }
 }
@@ -55,7 +55,7 @@ where
     fn ask(&self, request: &Request<B>) -> AnswerOf<Self::Gate> {
         let answer = self.gate.ask(&Head::of(request));
         match &answer {
-            Answer::Pass(_) => self.telemetry.record_unslept(),
+            Answer::Pass(_) => self.telemetry.count(Event::Allowed),
             Answer::Wait(wait) => self.telemetry.record_slept(wait.first_sleep()),
             Answer::Refuse(_) => {}
         }
@@ -78,8 +78,7 @@ where
 
     #[cold]
     fn refuse(&self, refusal: PaceTooSlow, _: &Request<B>) -> PaceTooSlow {
-        self.telemetry.record_refused(refusal.retry_after(), refusal);
-        refusal
+        refuse(&self.telemetry, refusal)
     }
 
     fn refused(refused: PaceTooSlow) -> Result<Response<R>, Self::Error> {
@@ -112,12 +111,22 @@ impl<T, H, Z> fmt::Debug for PacedRequests<T, H, Z> {
     }
 }
 
+/// Records a call that is not made.
+#[cold]
+pub(super) fn refuse(telemetry: &Telemetry, refusal: PaceTooSlow) -> PaceTooSlow {
+    telemetry.record_refused(&refusal, || RefusalDetails {
+        retry_after: Some(refusal.retry_after()),
+        ..RefusalDetails::default()
+    });
+    refusal
+}
+
 /// A request in flight, from whose response a pacer learns.
 #[derive(Debug)]
 pub struct PacedRequest<G, H> {
     permit: PacedPermit<G>,
     hints: H,
-    telemetry: PacingTelemetry,
+    telemetry: Telemetry,
 }
 
 impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedRequest<G, H> {

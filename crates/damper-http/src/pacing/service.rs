@@ -1,6 +1,7 @@
 //! A service that paces its calls.
 
 use super::paced_attempt::{PacedAttempt, Reader};
+use super::paced_requests::refuse;
 use super::paced_service::PacedService;
 use super::{PacedRetries, PacingLayer, Repeating};
 #[cfg(any(feature = "hyper", feature = "tower"))]
@@ -9,6 +10,7 @@ use crate::retry::{
     AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallInAttempts, Callee, GiveUp, RetryProtocol,
     RetrySettings, RetryingFuture, deadline_of,
 };
+use crate::telemetry::Event;
 use crate::{Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
@@ -78,7 +80,7 @@ where
             }
             let (first, kept) = begun.first_request(settings, request);
             let until = begun.deadline().earlier(longest);
-            self.telemetry.record_unslept();
+            self.telemetry.count(Event::Allowed);
             let again =
                 kept.is_some().then(|| PacedService { service: service.later(), reader: reader.clone(), until, pause });
             let attempt = PacedAttempt::new(service.call(first), reader, until);
@@ -93,17 +95,8 @@ where
                 self.telemetry.record_slept(sleep);
                 RetryingFuture::waiting(call, sleep, PacedService { service, reader, until, pause })
             } else {
-                RetryingFuture::not_begun(call, GaveUp::Paced(self.refuse(PaceTooSlow::new(sleep, left))))
+                RetryingFuture::not_begun(call, GaveUp::Paced(refuse(&self.telemetry, PaceTooSlow::new(sleep, left))))
             }
         }
-    }
-}
-
-impl<T, H, M> PacingLayer<T, H, M> {
-    /// Records a call that is not made.
-    #[cold]
-    fn refuse(&self, too_slow: PaceTooSlow) -> PaceTooSlow {
-        self.telemetry.record_refused(too_slow.retry_after(), too_slow);
-        too_slow
     }
 }

@@ -4,36 +4,25 @@
 
 // | file | idea |
 // |---|---|
-// | `limit` | what a limit decides |
-// | `breaker` | what breakers do |
-// | `throttle` | what throttles do |
-// | `pacing` | what pacing layers do |
-// | `deadline` | what deadlines cut off |
-// | `concurrency` | what limits on the calls in flight decide |
-// | this one | `Observe`: the seam between these and the layers |
+// | `telemetry` | `Telemetry`: counts and logs the events of a layer |
+// | `kind` | the kinds of layers, and the counters of each |
+// | `refusal_details` | `RefusalDetails`: the details of a refusal |
+// | this one | `Observe`: the seam between gates and their layers |
 // | `completion` | what is judged by the wrong protocol |
 // | `log_sampler` | which of many similar events are logged |
 
-mod breaker;
 mod completion;
-mod concurrency;
-mod deadline;
-mod limit;
+mod kind;
 #[cfg(feature = "tracing")]
 mod log_sampler;
-mod pacing;
-mod throttle;
+mod refusal_details;
+#[expect(clippy::module_inception, reason = "the type of this name is in it")]
+mod telemetry;
 
-pub use deadline::{DeadlineStage, DeadlineTelemetry};
-#[cfg(feature = "tracing")]
-pub use log_sampler::{LogSampler, Sample, millis};
-pub use pacing::PacingTelemetry;
-
-pub(super) use breaker::BreakerTelemetry;
 pub(super) use completion::log_grpc_judged_by_http;
-pub(super) use concurrency::ConcurrencyTelemetry;
-pub(super) use limit::{InForce, LimitTelemetry};
-pub(super) use throttle::ThrottleTelemetry;
+pub use kind::{Event, Kind};
+pub use refusal_details::{DeadlineStage, RefusalDetails};
+pub use telemetry::Telemetry;
 
 use crate::Head;
 
