@@ -180,6 +180,31 @@ fn stacks_of_settings_carry_the_names_of_their_groups() {
     );
 }
 
+/// A layer that is built from one section has the full name of the section.
+#[cfg(all(feature = "config", feature = "tokio"))]
+#[test]
+fn layers_of_settings_carry_the_names_of_their_sections() {
+    use damper::config::{PacingSettings, Settings};
+    use damper::metrics::NamedSource;
+
+    let settings = Settings::default();
+    let (server, client) = (&settings.server.http, &settings.client.grpc);
+    let budget = || Arc::new(client.retry_budget.budget());
+    assert_eq!(server.ratelimit.layer().unwrap().name(), "server.http.ratelimit");
+    assert_eq!(server.bulkhead.layer().name(), "server.http.bulkhead");
+    assert_eq!(server.adaptive_limit.layer().name(), "server.http.adaptive_limit");
+    assert_eq!(server.admission.layer().name(), "server.http.admission");
+    assert_eq!(server.admission.fixed_layer().name(), "server.http.admission");
+    assert_eq!(client.circuit_breaker.layer().unwrap().name(), "client.grpc.circuit_breaker");
+    assert_eq!(client.throttle.layer().name(), "client.grpc.throttle");
+    assert_eq!(client.pacing.layer(budget()).unwrap().name(), "client.grpc.pacing");
+    assert_eq!(client.bulkhead.client_layer().name(), "client.grpc.bulkhead");
+    assert_eq!(client.bulkhead.client_layer_per_host().unwrap().name(), "client.grpc.bulkhead");
+    assert_eq!(client.adaptive_limit.client_layer().name(), "client.grpc.adaptive_limit");
+    let alone = PacingSettings::default();
+    assert_eq!((alone.name(), alone == client.pacing), ("default", true));
+}
+
 #[test]
 fn limit_metrics_carry_the_layers_name() {
     let _lock = lock_recorders();
