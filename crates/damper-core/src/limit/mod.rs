@@ -35,7 +35,7 @@ mod limiter;
 mod limiter_ref;
 mod one_word;
 mod pausable;
-mod per_key;
+pub(crate) mod per_key;
 mod rate_limiter;
 mod sliding_counter;
 #[cfg(feature = "alloc")]
