@@ -99,6 +99,7 @@
 //! | [`shadow`] | [`Shadowed`](shadow::Shadowed): a candidate decides beside the limiter or breaker in force, and changes nothing |
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
+//! | [`words`] | limits on words that the program owns, shared by processes or cores: [`WordLimiter`](words::WordLimiter), [`WordBulkhead`](words::WordBulkhead) |
 //! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`testing`] | assertions for tests of your own code |

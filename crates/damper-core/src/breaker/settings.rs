@@ -28,6 +28,7 @@ use super::state_machine::{ProbeLimits, Settings};
 use super::state_word::{Generation, Snapshot};
 use super::window::{OutcomeCounts, WindowShape};
 use super::wrapping_micros::WrappingMicros;
+use crate::digest::Digest;
 use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
 use core::time::Duration;
@@ -135,6 +136,16 @@ impl RecordWords {
         let base = if is_same { old_base } else { base_after((old.bucket_length, old_base), bucket_length, now) };
         let slow = slow | BASE.put(base);
         Self([rates, trip, probes, slow, max_cooldown, max_retry_after, max_half_open, bucket_length])
+    }
+
+    /// Returns `digest` with all settings.
+    pub(super) const fn digest(&self, mut digest: Digest) -> Digest {
+        let mut index = 0;
+        while index < self.0.len() {
+            digest = digest.with(self.0[index]);
+            index += 1;
+        }
+        digest
     }
 
     /// Returns whether outcomes are recorded in a window.

@@ -8,28 +8,31 @@
 // | `error` | `SetQuotaError`: why a quota was not put in force |
 // | `alignment` | `Alignment`: where in time a line begins |
 // | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
+// | `beats` | `Beats`: the units in which instants under plans are kept |
 // | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
+mod beats;
 mod error;
 mod live;
-#[cfg(feature = "alloc")]
 mod plan;
 mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
-#[cfg(feature = "alloc")]
 pub use plan::Plan;
 pub use text::ParseQuotaError;
 
+pub(crate) use beats::{Beats, TIME_BITS};
 pub(crate) use live::{LiveQuota, QuotaChange};
 #[cfg(feature = "alloc")]
-pub(crate) use plan::{CLASSES, LONGEST_DEBT, PlanClock, TIME_BITS};
+pub(crate) use plan::CLASSES;
+pub(crate) use plan::PlanClock;
 pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
 
+use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -187,6 +190,15 @@ impl Quota {
             None => 10 * self.burst as u64,
         };
         self.burst as u64 + below_zero
+    }
+
+    /// Returns `digest` with this quota.
+    pub(crate) const fn digest(&self, digest: Digest) -> Digest {
+        let max_debt = match self.max_debt {
+            Some(tokens) => tokens as u64 + 1,
+            None => 0,
+        };
+        digest.with(self.limit as u64).with(self.burst as u64).with(self.window).with(max_debt)
     }
 
     /// Returns the window in nanoseconds; 0 without a limit.

@@ -78,11 +78,13 @@ macro_rules! atomic {
     ($atomic:ident, $value:ident) => {
         /// The checker's atomic with the interface of `core`'s, as far as this crate uses it.
         #[derive(Debug)]
-        pub(crate) struct $atomic(sync::atomic::$atomic);
+        pub struct $atomic(sync::atomic::$atomic);
 
         #[allow(dead_code, reason = "not each of them has a use for all")]
         impl $atomic {
-            pub(crate) fn new(value: $value) -> Self {
+            /// Creates an atomic with this value.
+            #[must_use]
+            pub fn new(value: $value) -> Self {
                 Self(sync::atomic::$atomic::new(value))
             }
 
