@@ -43,11 +43,6 @@ impl Beats {
         self.nanos
     }
 
-    /// Returns the bits of an instant.
-    pub(crate) const fn bits(self) -> u32 {
-        self.bits
-    }
-
     /// Returns the beats of a second.
     pub(crate) const fn per_second(self) -> u64 {
         SECOND / self.nanos

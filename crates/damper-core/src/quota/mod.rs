@@ -25,6 +25,8 @@ pub use error::SetQuotaError;
 pub use plan::Plan;
 pub use text::ParseQuotaError;
 
+#[cfg(target_has_atomic = "64")]
+pub(crate) use beats::COARSE_TIME_BITS;
 pub(crate) use beats::{Beats, TIME_BITS};
 pub(crate) use live::{LiveQuota, QuotaChange};
 #[cfg(feature = "alloc")]

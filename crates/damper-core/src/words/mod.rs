@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`WordLimiter`] | 1 | a token bucket under a [`Plan`](crate::Plan) |
 //! | [`WordBulkhead`] | 1 | the calls in flight of up to eight processes, with a way to [reclaim](WordBulkhead::reclaim) those of a dead one |
+//! | [`WordTable`] | 8, and one for each slot | a token bucket for each key, under one plan |
 //! | [`Header`] | 8 | the version of the layout, the plans, the boot, the clock and the seed of the hash |
 //!
 //! Every change is one compare-and-swap, and no process waits for another. So a process can be killed at any step: the words stay valid, and
@@ -54,6 +55,7 @@
 // |---|---|
 // | `limiter` | `WordLimiter`: a token bucket |
 // | `bulkhead` | `WordBulkhead` and its permits |
+// | `table` | `WordTable`: a token bucket for each key |
 // | `seat` | `Seat`: the number of a process |
 // | `header` | `Header`: what the words hold, written once |
 // | `contents` | `Contents`: plans and settings as a hash |
@@ -65,6 +67,7 @@ mod header;
 mod header_error;
 mod limiter;
 mod seat;
+mod table;
 
 pub use bulkhead::{WordBulkhead, WordPermit};
 pub use contents::Contents;
@@ -72,6 +75,7 @@ pub use header::Header;
 pub use header_error::{HeaderError, HeaderPart};
 pub use limiter::WordLimiter;
 pub use seat::Seat;
+pub use table::WordTable;
 
 /// The word of 64 bits that the program places: `core`'s, unless a model checker replaces it.
 #[doc(no_inline)]
