@@ -148,6 +148,12 @@ impl RecordWords {
         digest
     }
 
+    /// Returns the settings of a window of calls that are not timed.
+    #[cfg(target_has_atomic = "64")]
+    pub(super) const fn untimed_window(&self) -> WindowSettings {
+        WindowSettings { rates: self.0[0], slow: 0, bucket_length: 0 }
+    }
+
     /// Returns whether outcomes are recorded in a window.
     pub(super) const fn has_rates(&self) -> bool {
         has_rates(self.0[0])

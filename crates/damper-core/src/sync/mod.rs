@@ -52,7 +52,7 @@ mod model;
 #[cfg(any(loom, shuttle))]
 pub(crate) use model::{AtomicBool, AtomicU32, AtomicU64 as Versioned64, AtomicUsize, Guarded, SpinWait, fence};
 #[cfg(any(loom, shuttle))]
-pub use model::{AtomicU64, Flaw, count_writes, with_flaw, with_loads_as_rmw};
+pub use model::{AtomicU64, Flaw, count_writes, killed_after, with_flaw, with_loads_as_rmw};
 
 /// Whether the atomics are those of a model checker.
 ///

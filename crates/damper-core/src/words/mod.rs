@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`WordLimiter`] | 1 | a token bucket under a [`Plan`](crate::Plan) |
 //! | [`WordBulkhead`] | 1 | the calls in flight of up to eight processes, with a way to [reclaim](WordBulkhead::reclaim) those of a dead one |
+//! | [`WordBreaker`] | 1 | a circuit breaker: consecutive failures, or a rate of the last 48 calls |
 //! | [`WordTable`] | 8, and one for each slot | a token bucket for each key, under one plan |
 //! | [`Header`] | 8 | the version of the layout, the plans, the boot, the clock and the seed of the hash |
 //!
@@ -54,6 +55,7 @@
 // | file | idea |
 // |---|---|
 // | `limiter` | `WordLimiter`: a token bucket |
+// | `breaker` | `WordBreaker`: a circuit breaker |
 // | `bulkhead` | `WordBulkhead` and its permits |
 // | `table` | `WordTable`: a token bucket for each key |
 // | `seat` | `Seat`: the number of a process |
@@ -61,6 +63,7 @@
 // | `contents` | `Contents`: plans and settings as a hash |
 // | `header_error` | `HeaderError`: what differs |
 
+mod breaker;
 mod bulkhead;
 mod contents;
 mod header;
@@ -69,6 +72,7 @@ mod limiter;
 mod seat;
 mod table;
 
+pub use breaker::WordBreaker;
 pub use bulkhead::{WordBulkhead, WordPermit};
 pub use contents::Contents;
 pub use header::Header;

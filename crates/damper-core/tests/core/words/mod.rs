@@ -1,8 +1,10 @@
 //! Limits on words that the program owns.
 
+mod breaker;
 mod bulkhead;
 mod header;
 mod limiter;
+mod table;
 
 use damper::{Clock, ManualClock};
 
