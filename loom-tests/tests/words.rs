@@ -1,6 +1,6 @@
-//! Limits on words that the program owns. Each thread is a process: it makes its own limit on the shared words.
+//! Limits on words that the program owns.
 //!
-//! A kill is a thread that stops before one of its accesses, whichever. In brackets: the weakening of the code under which each model was
+//! Each thread is a process: it makes its own limit on the shared words. A kill is a thread that stops before one of its accesses, whichever. In brackets: the weakening of the code under which each model was
 //! seen to fail.
 #![cfg(loom)]
 
@@ -131,7 +131,7 @@ fn bulkhead_with_a_count_beside_it_loses_slots() {
     });
 }
 
-/// One slot: each holder sees what was done under the permit before, so that a plain increment loses nothing.
+/// One slot: a holder sees what was done under the permit before, so a plain increment loses nothing.
 fn permit_model() {
     let words = words::<1>();
     let count = Arc::new(AtomicU32::new(0));
@@ -352,7 +352,7 @@ fn breaker_limits_its_probes_unless_flawed() {
     check_flawed(Flaw::BlindExchange, probes_model);
 }
 
-/// A process is killed as a probe, or on the way to it: its place comes back when the half-open state is over.
+/// A process is killed as a probe: its place comes back when the half-open state is over.
 #[test]
 fn breaker_frees_the_probes_of_the_dead() {
     for steps in 0..3 {

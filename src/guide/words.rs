@@ -1,4 +1,4 @@
-//! Limits that processes share: words in memory that the program maps, and what a kill, a stop, an update or a reboot does to them.
+//! Limits that processes share, on words in memory that the program maps.
 //!
 //! Servers that fork their workers have a limit per process, or one in a store that every call asks over the network. The types of
 //! [`words`](crate::words) are a third way: the state of a limit is one or a few atomic words, the *program* places them, and every process
@@ -29,7 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is shared, and what is not
+//! # Shared and own state
 //!
 //! | in the words | a process's own |
 //! |---|---|
@@ -38,10 +38,10 @@
 //! | the slots of keys, by a part of their hash | the keys, and how they are hashed except for the seed |
 //! | the hash of plans and settings, the seed, the time of creation | the clock, the number under which a process marks its provisional words |
 //!
-//! What a process has for itself it can change for itself only. So there are no live quotas, no tiers, no queues and no wake-ups on shared words:
+//! A process can change its own state for itself only. So there are no live quotas, no tiers, no queues and no wake-ups on shared words:
 //! a caller that has to wait sleeps for [`retry_after`](crate::Denied::retry_after) and asks again.
 //!
-//! # What happens at …
+//! # Kills, stops, updates and reboots
 //!
 //! | event | limiter, table | bulkhead | header |
 //! |---|---|---|---|

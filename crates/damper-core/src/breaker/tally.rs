@@ -29,7 +29,9 @@ impl Tally {
         }
     }
 
-    /// Returns the outcomes after one more; `None` if it trips the breaker. Outcomes of 0 are those of no call.
+    /// Returns the outcomes after one more; `None` if it trips the breaker.
+    ///
+    /// Outcomes of 0 are those of no call.
     pub(crate) fn after(&self, outcomes: u64, failed: bool) -> Option<u64> {
         let outcomes = self.shape.shifted(outcomes.max(1), Outcome { failed, slow: false });
         let trips = self.rates.trip_cause(self.shape.count(outcomes)).is_some()

@@ -91,7 +91,7 @@ pub(crate) trait PlannedLevel {
         Self::TAG.map_or(0, |field| field.put(tag)) | Self::FULL_AT.put(at.wrapping_add(beats))
     }
 
-    /// Returns the level as it counts: that of an idle bucket if it owes more than `line` expects of any plan.
+    /// Returns the level, or that of an idle bucket if it owes more than `line` expects of any plan.
     ///
     /// A clock that stepped back left such a level, or no call wrote it for most of a circle.
     #[inline]

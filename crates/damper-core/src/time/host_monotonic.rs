@@ -74,7 +74,7 @@ impl Clock for HostMonotonic {
         1_000_000_000
     }
 
-    /// 20 ms: a coarse reading is late by up to a tick of the kernel, beside a precise one of another process.
+    /// 20 ms, because a coarse reading is late by up to a tick of the kernel.
     #[inline]
     fn max_step_back(&self) -> u64 {
         20_000_000

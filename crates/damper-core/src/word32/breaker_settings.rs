@@ -17,7 +17,9 @@ const COOLDOWNS: usize = LAYOUT.max_reopens() as usize + 1;
 /// The settings of a breaker of 32 bits.
 pub(super) type BreakerSettings32 = FixedSettings<u32, { LAYOUT.until_bits() }, { LAYOUT.deadline_bits() }>;
 
-/// Settings that do not change, for a word `W` with this many bits for the end of a cooldown and of the half-open state.
+/// Settings that do not change, for a word `W`.
+///
+/// It has so many bits for the end of a cooldown and for that of the half-open state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FixedSettings<W, const UNTIL: u32, const DEADLINE: u32> {
     failure_threshold: u32,

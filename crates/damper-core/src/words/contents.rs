@@ -1,10 +1,10 @@
-//! What the words of a mapping are for, as a hash.
+//! The contents of shared words, as a hash.
 
 use crate::breaker::BreakerConfig;
 use crate::digest::Digest;
 use crate::quota::Plan;
 
-/// What a program keeps in shared words: the version of its layout, its plans, its settings and the boot.
+/// The contents of shared words: the version of the layout, the plans, the settings and the boot.
 ///
 /// Processes that share words build it alike, in the same order. [`Header::attach`](super::Header::attach) refuses words that were created
 /// for other contents.
@@ -41,7 +41,9 @@ impl Contents {
         Self { settings: plan.quota().digest(self.settings).with(plan.tag().get() as u64), ..self }
     }
 
-    /// Adds a number that all processes have to agree on, such as the limit of a bulkhead or the number of slots of a table.
+    /// Adds a number that all processes have to agree on.
+    ///
+    /// Such numbers are the limit of a bulkhead and the number of slots of a table.
     pub const fn number(self, number: u64) -> Self {
         Self { settings: self.settings.with(number), ..self }
     }

@@ -1,18 +1,20 @@
 //! The header of words that processes share.
 //!
+//! The first word says whose header it is, and is written last:
+//!
 //! ```text
-//! word  0                    1         2     3, 4    5            6          7
-//!      | MAGIC | VERSION    | CONTENTS | BOOT | SEED | CREATED AT | FREQUENCY | spare |
+//!  63   16 15     0
+//! | MAGIC | VERSION |
 //! ```
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | MAGIC, VERSION | 48, 16 | written last; the version of damper's own layouts |
-//! | CONTENTS | 64 | the hash of the plans, the settings and the version of the program's layout |
-//! | BOOT | 64 | the hash of the boot's id |
-//! | SEED | 128 | the seed of the hash of keys |
-//! | CREATED AT | 64 | the reading of the clock, plus 1 |
-//! | FREQUENCY | 64 | the ticks of the clock in a second, plus 1 |
+//! | MAGIC | 48 | "damper" |
+//! | VERSION | 16 | the version of damper's own layouts |
+//!
+//! The others are the hash of the plans, the settings and the version of the program's layout (1), the hash of the boot's id (2), the seed of
+//! the hash of keys (3 and 4), the reading of the clock at the creation, plus 1 (5), and the ticks of the clock in a second, plus 1 (6). The
+//! last is spare.
 //!
 //! A word of 0 is not written yet, and no field is 0. So a header is created by compare-and-swaps from 0. If two processes create it at once,
 //! or one is killed on the way and another goes on, each word keeps its first value, and all of them read the same header.
@@ -22,7 +24,7 @@ use crate::out_of_range::OutOfRange;
 use crate::sync::{Field, Ordering};
 use crate::time::{Clock, Seed};
 
-/// The first word.
+/// The first word of a header.
 const VERSION: Field = Field::lowest(16);
 const MAGIC: Field = VERSION.then(48);
 const _: () = assert!(MAGIC.end() == u64::BITS, "fields must tile the word");
@@ -38,7 +40,7 @@ const FIRST: u64 = MAGIC.put(DAMPER) | VERSION.put(LAYOUT_VERSION);
 /// The header of words that processes share: what they hold, and the seed of their hash.
 ///
 /// One process [creates](Self::create) it, usually the supervisor before it starts others, and the others [attach](Self::attach).
-/// The words have to be 0 before. What is created stays: there is no way to change it.
+/// The words have to be 0 before. A header never changes.
 ///
 /// # Memory ordering
 ///

@@ -29,9 +29,9 @@ pub enum HeaderError {
     Differs {
         /// The part.
         part: HeaderPart,
-        /// What the header has: a hash or a number.
+        /// The hash or the number in the header.
         found: u64,
-        /// What this process expects.
+        /// The one that this process expects.
         expected: u64,
     },
     /// The clock reads a time before the header was created.

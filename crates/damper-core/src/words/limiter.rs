@@ -168,7 +168,7 @@ impl<'a, C: Clock> WordLimiter<'a, C> {
         (word, self.line.timeline().position(self.clock.now()))
     }
 
-    /// Applies `decide` to the level and the instant, and swaps the word if the level after it is another one.
+    /// Applies `decide` to the level and the instant, and swaps the word if that changes the level.
     fn decide<T>(&self, decide: impl Fn(u64, u64) -> (u64, T)) -> T {
         let spin_wait = SpinWait::new();
         loop {

@@ -1,4 +1,4 @@
-//! Limits on words that the program owns: shared by processes, by cores, and by programs in other languages.
+//! Limits on words that the program owns, shared by processes, cores and languages.
 //!
 //! The state of these limits lies in atomic words that the *program* places: in a mapping that pre-forked workers share, in memory that two
 //! cores of a microcontroller see, in a table of its own. The library maps nothing, allocates nothing and takes no lock. The values below only

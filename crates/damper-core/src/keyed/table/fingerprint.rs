@@ -57,9 +57,9 @@ impl Fingerprint {
         scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
     }
 
-    /// Returns a number of 1 to `most`, which is below 2^32, for slots that have no room for the whole fingerprint.
+    /// Returns a number of 1 to `most`, which is below 2^32.
     ///
-    /// It is independent of the key's sets.
+    /// It is for slots that have no room for the whole fingerprint, and is independent of the key's sets.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn short(self, most: u64) -> u64 {
         1 + scaled(self.get().wrapping_mul(OTHER_MIXER), most as usize) as u64

@@ -162,9 +162,9 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
         self.decide_in_slot(&self.candidates(key), refund).unwrap_or(0)
     }
 
-    /// Books `n` tokens of this key after the fact, and returns how many it booked: none of a key without a slot, if none is free.
+    /// Books `n` tokens of this key after the fact, and returns how many it booked.
     ///
-    /// Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt).
+    /// It books none if the key has no slot and none is free. Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt).
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let charge = |level, at| {
             let (booked, after) = SlotLevel::charge(&self.plan, level, at, n);
@@ -173,7 +173,9 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
         self.decide(&self.candidates(key), charge).unwrap_or(0)
     }
 
-    /// Returns how much of this key's limit is used, and takes nothing. A key without a slot has used nothing.
+    /// Returns how much of this key's limit is used, and takes nothing.
+    ///
+    /// A key without a slot has used nothing.
     pub fn peek(&self, key: &K) -> Usage {
         let look = |level, at| (level, SlotLevel::usage(&self.plan, level, at));
         self.decide_in_slot(&self.candidates(key), look).unwrap_or_else(|| {
@@ -264,7 +266,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
         loop {
             let at = self.now();
             let full = SlotLevel::idle_at(at);
-            // What a full bucket refuses, or allows without a change, needs no slot.
+            // A call that a full bucket refuses, or allows without a change, needs no slot.
             let (after, answer) = decide(full, at);
             if after == full {
                 return Some(answer);

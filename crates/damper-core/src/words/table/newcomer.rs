@@ -106,9 +106,9 @@ impl Newcomer {
         }
     }
 
-    /// Goes on after the access, which found this word. A swap has succeeded if it found the word that it expected.
+    /// Goes on after the access, which found this word.
     ///
-    /// `is_full` says whether the bucket of a level is full.
+    /// A swap has succeeded if it found the word that it expected. `is_full` says whether the bucket of a level is full.
     #[must_use]
     pub(super) fn found(&mut self, word: Slot, is_full: impl Fn(u64) -> bool) -> Option<Arrival> {
         let has_swapped = matches!(self.access(), Access::Swap(_, old, _) if old == word);

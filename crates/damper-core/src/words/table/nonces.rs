@@ -18,7 +18,7 @@ const COUNT: Field = Field::lowest(20);
 const BLOCK: Field = COUNT.then(21);
 const _: () = assert!(BLOCK.end() == NONCE_BITS, "fields must tile the nonce");
 
-/// Numbers that no other process and no other thread has: for provisional words, no two of which may be equal.
+/// The numbers of provisional words, which no other process and no other thread has.
 ///
 /// A process takes a number from the table's counter, and another one when it has counted to the end. So nonces repeat only after 2 million
 /// processes or 10^12 first sights.

@@ -118,7 +118,9 @@ impl Way for AdmittedByInsertion {
     }
 }
 
-/// The rule that broke with claims: a slot is claimed, and then the claim is published as the key's. No other process touches a claim.
+/// The rule that broke with claims, which no other process touches.
+///
+/// A slot is claimed, and then the claim is published as the key's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Claims {
     fingerprint: u64,
@@ -208,7 +210,7 @@ struct World<W> {
     takes: [(u64, u64); 4],
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     /// Both claims hold in so many states.

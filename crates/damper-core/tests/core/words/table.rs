@@ -106,7 +106,7 @@ fn charges_and_refunds() {
     assert_eq!((table.refund("a", 25), table.peek("a").remaining()), (5, 10));
 }
 
-/// Runs calls of two processes on a table with room for all keys, beside a limiter on a word for each key.
+/// Runs calls of two processes on a table with room for all keys, beside a limiter for each key.
 fn compare(clock: &impl Clock, moved: &ManualClock, calls: &[(u64, u32, u32, u8)]) {
     moved.set_ticks(1 << 50);
     let (words, single) = (words(64), words(8));
