@@ -25,6 +25,7 @@ mod retries;
 mod shadows;
 mod still;
 mod throttles;
+mod words;
 
 use std::process::ExitCode;
 
@@ -66,6 +67,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         shadows::ROWS,
         remote::ROWS,
         layers::ROWS,
+        words::ROWS,
     ]
     .into_iter()
     .flatten()

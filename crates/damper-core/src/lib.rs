@@ -106,6 +106,7 @@ pub mod concurrency;
 pub mod deadline;
 #[cfg(feature = "alloc")]
 pub mod decision_log;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod digest;
 pub mod gate;
 #[doc(hidden)]
@@ -154,7 +155,9 @@ pub use limit::{
 #[cfg(feature = "alloc")]
 pub use limit::{ByPlan, SlidingLog};
 pub use out_of_range::OutOfRange;
-pub use quota::{ParseQuotaError, Plan, Quota, SetQuotaError};
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+pub use quota::Plan;
+pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

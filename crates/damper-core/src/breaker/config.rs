@@ -1,8 +1,10 @@
 //! The configuration of a breaker: when it trips, how long it stays open, and how it is probed.
 
 use super::Window;
+#[cfg(target_has_atomic = "64")]
 use super::settings::RecordWords;
 use super::state_word::Word;
+#[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
 use core::time::Duration;
@@ -209,6 +211,7 @@ impl BreakerConfig {
     }
 
     /// Returns `digest` with these settings.
+    #[cfg(target_has_atomic = "64")]
     pub(crate) const fn digest(&self, digest: Digest) -> Digest {
         RecordWords::new(self).digest(digest)
     }

@@ -28,6 +28,7 @@ use super::state_machine::{ProbeLimits, Settings};
 use super::state_word::{Generation, Snapshot};
 use super::window::{OutcomeCounts, WindowShape};
 use super::wrapping_micros::WrappingMicros;
+#[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
 use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
@@ -139,6 +140,7 @@ impl RecordWords {
     }
 
     /// Returns `digest` with all settings.
+    #[cfg(target_has_atomic = "64")]
     pub(super) const fn digest(&self, mut digest: Digest) -> Digest {
         let mut index = 0;
         while index < self.0.len() {

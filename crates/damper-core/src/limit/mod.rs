@@ -37,6 +37,7 @@ mod limiter_ref;
 mod one_word;
 mod pausable;
 mod per_key;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod planned_level;
 mod rate_limiter;
 mod sliding_counter;
@@ -66,6 +67,7 @@ pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{Debt, LEVEL_BITS, PerKey, UnderQuota};
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub(crate) use planned_level::PlannedLevel;
 pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;

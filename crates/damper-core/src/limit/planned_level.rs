@@ -110,6 +110,7 @@ pub(crate) trait PlannedLevel {
     }
 
     /// Returns how many of `n` tokens there are, and the level after taking them.
+    #[cfg(target_has_atomic = "64")]
     fn take_up_to(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let (taken, word) = bucket.line.take_up_to(bucket.word, bucket.here, n);
@@ -152,6 +153,7 @@ pub(crate) trait PlannedLevel {
     }
 
     /// Returns the level after giving back `n` tokens, except those that were refilled since the take.
+    #[cfg(feature = "alloc")]
     fn roll_back(plan: &Plan, level: u64, at: u64, n: u32, taken_at: u64) -> u64 {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let since = bucket.line.position_at(taken_at);
@@ -190,6 +192,7 @@ pub(crate) trait PlannedLevel {
     ///
     /// It is the same level if the debt was not taken under `old` alone. A debt that is deeper than `new` allows is cut
     /// to that.
+    #[cfg(feature = "alloc")]
     fn replanned(old: &Plan, new: &Plan, level: u64, at: u64) -> u64 {
         let (from, to) = (u64::from(old.tag().get()), u64::from(new.tag().get()));
         if Self::owed_beats(level, at) == 0 || Self::tag(level) != from || from == to {

@@ -13,27 +13,35 @@
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod beats;
 mod error;
 mod live;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod plan;
 mod text;
 mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub use plan::Plan;
 pub use text::ParseQuotaError;
 
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+pub(crate) use beats::Beats;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use beats::COARSE_TIME_BITS;
-pub(crate) use beats::{Beats, TIME_BITS};
+#[cfg(feature = "alloc")]
+pub(crate) use beats::TIME_BITS;
 pub(crate) use live::{LiveQuota, QuotaChange};
 #[cfg(feature = "alloc")]
 pub(crate) use plan::CLASSES;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub(crate) use plan::PlanClock;
 pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
 
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
 use core::ops::RangeInclusive;
@@ -195,6 +203,7 @@ impl Quota {
     }
 
     /// Returns `digest` with this quota.
+    #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
     pub(crate) const fn digest(&self, digest: Digest) -> Digest {
         let max_debt = match self.max_debt {
             Some(tokens) => tokens as u64 + 1,

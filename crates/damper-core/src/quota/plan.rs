@@ -40,9 +40,11 @@ const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 /// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///
 /// Keys without a slot spend in words that several of them share, each class in its own.
+#[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
 /// The bits of the longest debt of the first class, in beats: it is repaid within a second.
+#[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
 /// A quota that was prepared once, for keys that each have their own.
@@ -208,6 +210,7 @@ impl Plan {
     }
 
     /// Returns the most tokens that can be saved up and taken at once.
+    #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) const fn burst(&self) -> u32 {
         self.burst
@@ -225,6 +228,7 @@ impl Plan {
     }
 
     /// Returns the class of its deepest debt.
+    #[cfg(feature = "alloc")]
     pub(crate) const fn class(&self) -> usize {
         (self.debt_bits as u32).saturating_sub(FIRST_CLASS_BITS).div_ceil(4) as usize
     }
@@ -279,12 +283,14 @@ impl defmt::Format for Plan {
 ///
 /// Its position is 0 at tick 0 of the clock, whatever the first use, so all plans and all tables of a clock agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "alloc"), expect(unreachable_pub, reason = "keyed tables have it in a public trait"))]
 pub struct PlanClock {
     timeline: Timeline,
 }
 
 impl PlanClock {
     /// The quota from which the line is made: the beats of a second.
+    #[cfg(feature = "alloc")]
     pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 
     /// The start of the line. Its unit is a beat, so no bits are left for fractions.

@@ -131,7 +131,6 @@ impl Newcomer {
                 }
             }
             Step::Insert { at, .. } if has_swapped => self.check(at, 0),
-            Step::Insert { .. } => return Some(Arrival::Disturbed),
             Step::Check { at, next } if word.names(self.fingerprint) => {
                 if word.is_provisional() {
                     Step::Remove { at, next, word }
@@ -142,9 +141,8 @@ impl Newcomer {
             // After a failed swap the same candidate is looked at again: it may have been confirmed.
             Step::Remove { at, next, .. } if !has_swapped => Step::Check { at, next },
             Step::Check { at, next } | Step::Remove { at, next, .. } => self.check(at, next + 1),
-            Step::Withdraw { .. } => return Some(Arrival::Disturbed),
             Step::Confirm { at } if has_swapped => return Some(Arrival::InSlot(at, self.confirmed())),
-            Step::Confirm { .. } => return Some(Arrival::Disturbed),
+            Step::Insert { .. } | Step::Withdraw { .. } | Step::Confirm { .. } => return Some(Arrival::Disturbed),
         };
         None
     }
