@@ -11,6 +11,7 @@
 //! | [`retries`] | how many retries, when, within which budget; their order with breakers, limits and deadlines |
 //! | [`keys`] | one limit per key: the capacity, and the choice of a key |
 //! | [`trees`] | any quota for any key; users, teams and organisations in one decision; estimates |
+//! | [`words`] | limits that processes share; what a kill, a stop, an update and a reboot do |
 //! | [`coming_from`] | the names and programs of other libraries beside damper's |
 //! | [`sizing`] | from the keys you see in a minute to a capacity, and when to raise it |
 //! | [`full_table`] | a full table of a keyed limiter |
@@ -44,6 +45,7 @@
 //! | divide a quota among processes that come and go, without a server | [`quota::LiveShare`](crate::quota::LiveShare); the example `shares` | [`across_machines`] |
 //! | hold one limit across machines, on Redis, with most checks local | [`redis::RedisLimiter`](crate::redis::RedisLimiter), per key [`redis::KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) (feature `redis`); `cargo run --release -p damper-redis --example fleet` shows it while Redis fails | [`across_machines`] |
 //! | use words of 32 bits, for firmware | [`RateLimiter32`](crate::RateLimiter32), [`CircuitBreaker32`](crate::CircuitBreaker32) | [`word32`](crate::word32) |
+//! | share limits among the workers of a pre-forked server, or two cores | [`words::WordLimiter`](crate::words::WordLimiter), per key [`words::WordTable`](crate::words::WordTable), calls in flight [`words::WordBulkhead`](crate::words::WordBulkhead) | [`words`] |
 //! | limit how many calls are in flight at once | [`Bulkhead`](crate::Bulkhead), per key [`KeyedBulkhead`](crate::KeyedBulkhead); before a server [`http::ConcurrencyLayer`](crate::http::ConcurrencyLayer), around a client [`http::ClientConcurrencyLayer`](crate::http::ClientConcurrencyLayer) | [`concurrency`] |
 //! | find out how many calls a service can take, and keep to it | [`AdaptiveLimit`](crate::AdaptiveLimit), per key [`KeyedAdaptiveLimit`](crate::KeyedAdaptiveLimit); the same two layers | [`concurrency`] |
 //! | serve the important calls under overload, and give tenants equal shares | [`Admission`](crate::Admission); before a server [`http::AdmissionLayer`](crate::http::AdmissionLayer) | [`concurrency`] |
@@ -115,3 +117,5 @@ pub mod throttles;
 pub mod trees;
 pub mod trying;
 pub mod waiting;
+#[cfg(all(feature = "std", target_has_atomic = "64"))]
+pub mod words;

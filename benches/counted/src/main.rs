@@ -26,6 +26,7 @@ mod retries;
 mod shadows;
 mod still;
 mod throttles;
+mod words;
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -69,6 +70,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         remote::ROWS,
         layers::ROWS,
         logs::ROWS,
+        words::ROWS,
     ]
     .into_iter()
     .flatten()

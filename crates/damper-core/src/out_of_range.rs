@@ -161,7 +161,7 @@ impl OutOfRange {
 
 /// Checks as `$check` does and returns its error, which `?` cannot do in a `const fn`.
 macro_rules! check {
-    ($check:ident($($argument:expr),+ $(,)?) $(, $note:literal)?) => {
+    ($check:ident($($argument:expr),+ $(,)?) $(, $note:expr)?) => {
         if let Err(error) = $crate::OutOfRange::$check($($argument),+) {
             return Err(error $(.note($note))?);
         }

@@ -483,7 +483,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             {
                 settings.after_failure(current, || self.now(), self.cooldown(Duration::ZERO))
             }
-            _ => settings.after_success(current),
+            _ => settings.after_success(current, || self.now(), || self.cooldown(Duration::ZERO)),
         })
     }
 

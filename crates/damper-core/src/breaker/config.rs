@@ -1,7 +1,11 @@
 //! The configuration of a breaker: when it trips, how long it stays open, and how it is probed.
 
 use super::Window;
+#[cfg(target_has_atomic = "64")]
+use super::settings::RecordWords;
 use super::state_word::Word;
+#[cfg(target_has_atomic = "64")]
+use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
 use core::time::Duration;
 
@@ -204,6 +208,12 @@ impl BreakerConfig {
     #[must_use]
     pub const fn abandoned_probes_fail(&self) -> bool {
         self.abandoned_probes_fail
+    }
+
+    /// Returns `digest` with these settings.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) const fn digest(&self, digest: Digest) -> Digest {
+        RecordWords::new(self).digest(digest)
     }
 }
 

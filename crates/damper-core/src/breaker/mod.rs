@@ -20,6 +20,7 @@
 // | `breaker_state` | `BreakerState`: the word of 64 bits, and the times beside it |
 // | `wrapping_micros` | `WrappingMicros`: times in few bits |
 // | `state_word` | `StateWord`: the atomic word of 64 or 32 bits, its fields, and the compare-and-swap |
+// | `tally` | `Tally`: a window of calls in the word of a breaker that the program places |
 // | `window` | the outcomes from which rates are computed |
 // | `permit` | `Permit`, `BreakerRef`, `Verdict`; `Breaker`, the methods of a breaker that permits call |
 // | `run` | `Run`: a future behind a breaker |
@@ -35,7 +36,7 @@
 // | `Breaker` | the breakers of 64 and 32 bits, and two in shadow mode | how a call is admitted and its outcome recorded |
 // | `Transitions` | the breakers of 64 and 32 bits | where the word, the settings and the clock are |
 // | `Settings` | the settings of either width | what the rules read, and the rules |
-// | `Word` | `u64` and `u32` | where the fields of the word are |
+// | `Word` | `u64`, `u32`, and the words of `words` | where the fields of the word are |
 // | `BreakerRef` | pointers to a `Breaker` | what a permit can hold |
 // | `OnStateChange` | listeners of users | what is called after a change |
 //
@@ -61,6 +62,8 @@ mod state_change;
 pub(crate) mod state_machine;
 pub(crate) mod state_word;
 mod status;
+#[cfg(target_has_atomic = "64")]
+mod tally;
 pub(crate) mod transitions;
 mod window;
 mod wrapping_micros;
@@ -82,4 +85,6 @@ pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};
 pub use state_word::State;
 pub use status::BreakerStatus;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use tally::Tally;
 pub use window::Window;

@@ -28,6 +28,8 @@ use super::state_machine::{ProbeLimits, Settings};
 use super::state_word::{Generation, Snapshot};
 use super::window::{OutcomeCounts, WindowShape};
 use super::wrapping_micros::WrappingMicros;
+#[cfg(target_has_atomic = "64")]
+use crate::digest::Digest;
 use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
 use core::time::Duration;
@@ -135,6 +137,23 @@ impl RecordWords {
         let base = if is_same { old_base } else { base_after((old.bucket_length, old_base), bucket_length, now) };
         let slow = slow | BASE.put(base);
         Self([rates, trip, probes, slow, max_cooldown, max_retry_after, max_half_open, bucket_length])
+    }
+
+    /// Returns `digest` with all settings.
+    #[cfg(target_has_atomic = "64")]
+    pub(super) const fn digest(&self, mut digest: Digest) -> Digest {
+        let mut index = 0;
+        while index < self.0.len() {
+            digest = digest.with(self.0[index]);
+            index += 1;
+        }
+        digest
+    }
+
+    /// Returns the settings of a window of calls that are not timed.
+    #[cfg(target_has_atomic = "64")]
+    pub(super) const fn untimed_window(&self) -> WindowSettings {
+        WindowSettings { rates: self.0[0], slow: 0, bucket_length: 0 }
     }
 
     /// Returns whether outcomes are recorded in a window.

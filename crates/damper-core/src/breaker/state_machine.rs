@@ -87,11 +87,33 @@ pub(crate) trait Settings: Copy {
         }
     }
 
-    /// Returns the snapshot after a success of a call of this generation.
+    /// Returns the snapshot of a closed breaker after an outcome that leaves it closed.
+    ///
+    /// `None` if the outcome trips it. `failures` is what the closed state counts.
     #[inline]
-    fn after_success(self, current: SnapshotOf<Self>) -> SnapshotOf<Self> {
+    fn after_outcome(self, current: SnapshotOf<Self>, failures: u32, failed: bool) -> Option<SnapshotOf<Self>> {
+        let failures = if failed { failures.saturating_add(1) } else { 0 };
+        if failed && self.failure_threshold().is_some_and(|threshold| failures >= threshold) {
+            return None;
+        }
+        Some(current.with(Phase::Closed { failures }))
+    }
+
+    /// Returns the snapshot after a success of a call of this generation.
+    ///
+    /// `now` is read only where the breaker opens, because a success completes the least number of calls of a rate.
+    #[inline]
+    fn after_success(
+        self,
+        current: SnapshotOf<Self>,
+        now: impl FnOnce() -> Self::Now,
+        request: impl FnOnce() -> Self::Request,
+    ) -> SnapshotOf<Self> {
         match current.phase() {
-            Phase::Closed { .. } => current.with(Phase::Closed { failures: 0 }),
+            Phase::Closed { failures } => match self.after_outcome(current, failures, false) {
+                Some(next) => next,
+                None => self.opened(current, 0, now(), request()),
+            },
             Phase::Disabled { .. } => current.with(Phase::Disabled { failures: 0 }),
             Phase::HalfOpen(probes) => {
                 let in_flight = probes.in_flight.saturating_sub(1);
@@ -125,11 +147,7 @@ pub(crate) trait Settings: Copy {
     #[inline]
     fn counted_failure(self, current: SnapshotOf<Self>) -> Option<SnapshotOf<Self>> {
         let Phase::Closed { failures } = current.phase() else { return None };
-        let failures = failures.saturating_add(1);
-        if self.failure_threshold().is_some_and(|threshold| failures >= threshold) {
-            return None;
-        }
-        Some(current.with(Phase::Closed { failures }))
+        self.after_outcome(current, failures, true)
     }
 
     /// Returns the snapshot after a failure of a call of this generation.

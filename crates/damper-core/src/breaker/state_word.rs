@@ -45,18 +45,20 @@ const DISABLED: u64 = 5;
 /// The positions of the fields in a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    payload: Field,
-    reopens: Field,
-    generation: Field,
-    state: Field,
-    probes: Field,
-    successes: Field,
+    pub(crate) payload: Field,
+    /// The end of a cooldown, in the payload.
+    pub(crate) until: Field,
+    pub(crate) reopens: Field,
+    pub(crate) generation: Field,
+    pub(crate) state: Field,
+    pub(crate) probes: Field,
+    pub(crate) successes: Field,
     /// `None` where no rate of failed probes decides.
-    failed: Option<Field>,
+    pub(crate) failed: Option<Field>,
     /// `None` where the end of the half-open state is not in the word.
-    deadline: Option<Field>,
+    pub(crate) deadline: Option<Field>,
     /// The state that counts calls and never trips, where there is one.
-    disabled: Option<u64>,
+    pub(crate) disabled: Option<u64>,
 }
 
 impl Layout {
@@ -75,6 +77,7 @@ impl Layout {
         assert!(spare.end() == payload.end(), "so must those of the payload");
         Self {
             payload,
+            until: payload,
             reopens,
             generation,
             state,
@@ -100,6 +103,7 @@ impl Layout {
         assert!(deadline.end() == payload.end(), "so must those of the payload");
         Self {
             payload,
+            until: payload,
             reopens,
             generation,
             state,
@@ -128,7 +132,7 @@ impl Layout {
 
     /// Returns the number of bits of a cooldown's end.
     pub(crate) const fn until_bits(self) -> u32 {
-        self.payload.bits()
+        self.until.bits()
     }
 
     /// Returns the number of bits of a half-open state's end.
@@ -294,11 +298,11 @@ pub(crate) struct Snapshot<W>(W);
 impl<W: Word> Snapshot<W> {
     #[inline]
     pub(crate) fn phase(self) -> Phase {
-        let Layout { payload, state, probes, successes, failed, deadline, disabled, .. } = W::LAYOUT;
-        let payload = payload.get(self.0.bits());
+        let Layout { until, state, probes, successes, failed, deadline, disabled, .. } = W::LAYOUT;
+        let payload = self.payload();
         match state.get(self.0.bits()) {
             CLOSED => Phase::Closed { failures: payload as u32 },
-            OPEN => Phase::Open { until: payload },
+            OPEN => Phase::Open { until: until.get(payload) },
             HALF_OPEN => Phase::HalfOpen(Probes {
                 in_flight: probes.get(payload) as u32,
                 succeeded: successes.get(payload) as u32,
@@ -309,6 +313,20 @@ impl<W: Word> Snapshot<W> {
             state if disabled == Some(state) => Phase::Disabled { failures: payload as u32 },
             _ => Phase::ForcedClosed,
         }
+    }
+
+    /// Returns the payload, whatever the state.
+    #[inline]
+    pub(crate) fn payload(self) -> u64 {
+        W::LAYOUT.payload.get(self.0.bits())
+    }
+
+    /// Returns the same state with another payload.
+    #[cfg(target_has_atomic = "64")]
+    #[inline]
+    pub(crate) fn with_payload(self, payload: u64) -> Self {
+        let field = W::LAYOUT.payload;
+        Self(W::from_bits(self.0.bits() & !field.mask() | field.put(payload)))
     }
 
     #[inline]
@@ -375,6 +393,12 @@ impl<W: Word> Snapshot<W> {
 pub(crate) struct StateWord<W: Word>(W::Atomic);
 
 impl<W: Word> StateWord<W> {
+    /// Creates the word of an atomic that is somewhere else.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) const fn of(atomic: W::Atomic) -> Self {
+        Self(atomic)
+    }
+
     #[inline]
     pub(crate) fn load(&self) -> Snapshot<W> {
         Snapshot(W::load(&self.0))

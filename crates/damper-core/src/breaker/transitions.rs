@@ -98,7 +98,9 @@ pub(crate) trait Transitions {
     /// Records a success of a call of this generation; `None` if the generation is over.
     #[inline]
     fn after_success(&self, generation: Generation) -> Option<Snapshot<Self::Word>> {
-        self.settle(generation, None, |settings, current| settings.after_success(current))
+        self.settle(generation, None, |settings, current| {
+            settings.after_success(current, || self.now(), || self.cooldown(Duration::ZERO))
+        })
     }
 
     /// Records a failure of a call of this generation.

@@ -7,6 +7,8 @@ use crate::limit::{Denied, Limiter};
 use crate::shadow::Shadowed;
 use crate::throttle::{AdaptiveThrottle, ThrottlePermit, ThrottleRef, Throttled};
 use crate::time::Clock;
+#[cfg(target_has_atomic = "64")]
+use crate::words::{WordBulkhead, WordPermit};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
 use core::ops::Deref;
@@ -65,6 +67,9 @@ shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 shared_gate!(['a, C: Clock] &'a Bulkhead<C>, BulkheadPermit<Self>, BulkheadFull, |gate| (*gate).try_acquire());
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock] Arc<Bulkhead<C>>, BulkheadPermit<Self>, BulkheadFull, |gate| gate.try_acquire_owned());
+
+shared_gate!(#[cfg(target_has_atomic = "64")]
+    ['a, 'w] &'a WordBulkhead<'w>, WordPermit<'w>, BulkheadFull, |gate| gate.enter());
 
 shared_gate!(['a, R: LimitRule, C: Clock] &'a AdaptiveLimit<R, C>, Measured<BulkheadPermit<Self>>, BulkheadFull,
     |gate| (*gate).try_acquire().map(Measured::from));
@@ -125,5 +130,11 @@ impl<T: ThrottleRef> Permit for ThrottlePermit<T> {
 
 /// It learns nothing.
 impl<C: Clock, B: Deref<Target = Bulkhead<C>>> Permit for BulkheadPermit<B> {
+    const LEARNS: bool = false;
+}
+
+/// It learns nothing.
+#[cfg(target_has_atomic = "64")]
+impl Permit for WordPermit<'_> {
     const LEARNS: bool = false;
 }

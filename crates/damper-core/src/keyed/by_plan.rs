@@ -4,7 +4,7 @@ use super::KeyedLimiter;
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
 use super::table::PlannedCheck;
-use crate::limit::{Allowed, ByPlan, Denied, Usage};
+use crate::limit::{Allowed, ByPlan, Denied, PlannedLevel, Usage};
 use crate::quota::Plan;
 use crate::time::Clock;
 #[cfg(feature = "std")]

@@ -39,6 +39,8 @@ pub use client_address::ClientAddress;
 pub use crowding::Crowding;
 pub use keyed_limiter::KeyedLimiter;
 pub use queue::{KeyQueue, KeyedReservation};
+#[cfg(target_has_atomic = "64")]
+pub(crate) use table::Fingerprint;
 pub use table::{KeyedSlots, WhenFull};
 pub use tiers::TierError;
 #[cfg(feature = "alloc")]

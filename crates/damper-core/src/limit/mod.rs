@@ -14,6 +14,7 @@
 // | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, the offset of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
 // | `by_plan` | a word of that table under a plan that comes with each call |
+// | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
 // | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
@@ -36,6 +37,8 @@ mod limiter_ref;
 mod one_word;
 mod pausable;
 pub(crate) mod per_key;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+mod planned_level;
 mod rate_limiter;
 mod sliding_counter;
 #[cfg(feature = "alloc")]
@@ -64,6 +67,8 @@ pub(crate) use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{Debt, LEVEL_BITS, PerKey, UnderQuota};
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+pub(crate) use planned_level::PlannedLevel;
 pub use rate_limiter::RateLimiter;
 pub use sliding_counter::SlidingCounter;
 #[cfg(feature = "alloc")]

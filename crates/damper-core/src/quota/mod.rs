@@ -8,14 +8,17 @@
 // | `error` | `SetQuotaError`: why a quota was not put in force |
 // | `alignment` | `Alignment`: where in time a line begins |
 // | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
+// | `beats` | `Beats`: the units in which instants under plans are kept |
 // | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
 // | `share` | `LiveShare`: the share of a quota that a member of a fleet has |
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+mod beats;
 mod error;
 mod live;
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod plan;
 #[cfg(feature = "alloc")]
 mod share;
@@ -24,17 +27,27 @@ mod timeline;
 
 pub use alignment::Alignment;
 pub use error::SetQuotaError;
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub use plan::Plan;
 #[cfg(feature = "alloc")]
 pub use share::{LiveShare, ShareTerms};
 pub use text::ParseQuotaError;
 
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+pub(crate) use beats::Beats;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use beats::COARSE_TIME_BITS;
+#[cfg(feature = "alloc")]
+pub(crate) use beats::TIME_BITS;
 pub(crate) use live::{LiveQuota, QuotaChange};
 #[cfg(feature = "alloc")]
-pub(crate) use plan::{CLASSES, LONGEST_DEBT, PlanClock, TIME_BITS};
+pub(crate) use plan::CLASSES;
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+pub(crate) use plan::PlanClock;
 pub(crate) use timeline::{Line, LineStart, Tempo, Timeline};
 
+#[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -192,6 +205,16 @@ impl Quota {
             None => 10 * self.burst as u64,
         };
         self.burst as u64 + below_zero
+    }
+
+    /// Returns `digest` with this quota.
+    #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
+    pub(crate) const fn digest(&self, digest: Digest) -> Digest {
+        let max_debt = match self.max_debt {
+            Some(tokens) => tokens as u64 + 1,
+            None => 0,
+        };
+        digest.with(self.limit as u64).with(self.burst as u64).with(self.window).with(max_debt)
     }
 
     /// Returns the window in nanoseconds; 0 without a limit.

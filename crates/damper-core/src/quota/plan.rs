@@ -5,7 +5,8 @@
 //!
 //! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
 //! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is kept in 48 bits, which circle
-//! after 208 days. No debt takes more than a quarter of that to be repaid, 52 days.
+//! after 208 days. No debt takes more than a quarter of that to be repaid, 52 days. (A table of words has fewer bits,
+//! and counts in coarser [`Beats`].)
 //!
 //! **The grid.** A plan has a line of tokens like every quota: a position is a multiple of 2^-F tokens, and is 0 at
 //! beat 0. F is chosen the other way round than for a single limiter: a position lasts 2 to 4 beats. (A token lasts at
@@ -17,28 +18,19 @@
 //! An instant that another plan wrote lies between two positions, and counts as the later one. So a mixture of
 //! plans on a key gives away nothing.
 
+use super::beats::Beats;
+#[cfg(feature = "alloc")]
+use super::beats::TIME_BITS;
 use super::timeline::{Line, LineStart, Tempo, Timeline};
 use super::{Alignment, Quota, SetQuotaError};
+use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
+#[cfg(target_has_atomic = "64")]
+use crate::time::Clock;
 use crate::time::{Frequency, Scale};
 use core::fmt;
 use core::num::NonZeroU8;
 use core::time::Duration;
-
-/// The nanoseconds of a beat.
-const BEAT: u64 = 64;
-
-/// The beats of a second.
-const BEATS_PER_SECOND: u64 = super::SECOND / BEAT;
-
-/// The bits of an instant that is kept.
-pub(crate) const TIME_BITS: u32 = 48;
-
-/// The most beats that a debt takes to be repaid: a quarter of the circle of instants.
-pub(crate) const LONGEST_DEBT: u64 = 1 << (TIME_BITS - 2);
-
-/// The shortest time that a token takes, in nanoseconds.
-const SHORTEST_TOKEN: u64 = 2 * BEAT;
 
 /// The longest window from whose rate the window can be computed exactly.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
@@ -48,9 +40,11 @@ const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 /// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///
 /// Keys without a slot spend in words that several of them share, each class in its own.
+#[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
 /// The bits of the longest debt of the first class, in beats: it is repaid within a second.
+#[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
 /// A quota that was prepared once, for keys that each have their own.
@@ -104,7 +98,7 @@ const _: () = assert!(size_of::<Plan>() <= 40, "a plan is small");
 
 impl Plan {
     /// Allows everything and takes nothing.
-    pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0);
+    pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0, Beats::FINE);
 
     /// Allows nothing: its burst is 0.
     ///
@@ -120,38 +114,51 @@ impl Plan {
     ///
     /// [`OutOfRange`], which names what does not fit: the `limit`, the `window`, the `burst` or `max_debt`.
     pub const fn new(quota: Quota) -> Result<Self, OutOfRange> {
+        Self::in_beats(quota, Beats::FINE)
+    }
+
+    /// Prepares a quota in these beats.
+    pub(crate) const fn in_beats(quota: Quota, beats: Beats) -> Result<Self, OutOfRange> {
         if quota.is_unlimited() {
             return Ok(Self::UNLIMITED);
         }
         let window = quota.window_nanos();
-        let shortest = Duration::from_nanos(SHORTEST_TOKEN);
+        let shortest = Duration::from_nanos(beats.shortest_token());
         check!(check_duration("window", quota.window(), shortest..=LONGEST_WINDOW), "(of a plan)");
-        let most = window / SHORTEST_TOKEN;
-        check!(check_count("limit", quota.limit() as u64, 1..=most), "(a token takes 128 ns or more)");
+        let most = window / beats.shortest_token();
+        check!(check_count("limit", quota.limit() as u64, 1..=most), beats.shortest_note());
         // Below 2^89.
-        let deepest = (LONGEST_DEBT * BEAT) as u128 * quota.limit() as u128 / window as u128;
+        let deepest = (beats.longest_debt() * beats.nanos()) as u128 * quota.limit() as u128 / window as u128;
         let deepest = if deepest > u64::MAX as u128 { u64::MAX } else { deepest as u64 };
-        check!(check_count("burst", quota.burst_size() as u64, 0..=deepest), "(a refill takes 52 days or less)");
+        check!(check_count("burst", quota.burst_size() as u64, 0..=deepest), beats.longest_note());
         let room = deepest - quota.burst_size() as u64;
         let room = if room > u32::MAX as u64 { u32::MAX } else { room as u32 };
         let max_debt = if let Some(tokens) = quota.own_max_debt() {
-            check!(check_count("max_debt", tokens as u64, 0..=room as u64), "(a refill takes 52 days or less)");
+            check!(check_count("max_debt", tokens as u64, 0..=room as u64), beats.longest_note());
             tokens
         } else {
             let bursts = quota.deepest_debt() - quota.burst_size() as u64;
             if bursts < room as u64 { bursts as u32 } else { room }
         };
-        // The most fraction bits with which a position lasts 2 beats: limit · 2^F <= window / 128.
+        // The most fraction bits with which a position lasts 2 beats: limit · 2^F <= window / shortest token.
         let fraction_bits = (most / quota.limit() as u64).ilog2();
-        let scale = Scale::ratio(((quota.limit() as u64 * BEAT) as u128) << fraction_bits, window as u128);
+        let scale = Scale::ratio(((quota.limit() as u64 * beats.nanos()) as u128) << fraction_bits, window as u128);
         let deepest = quota.burst_size() as u128 + max_debt as u128;
         // The product is below 2^92, and the quotient at most 2^46.
-        let longest = (deepest * window as u128).div_ceil((quota.limit() as u64 * BEAT) as u128) as u64;
-        Ok(Self::of_scale(scale, fraction_bits, quota, max_debt, longest))
+        let longest = (deepest * window as u128).div_ceil((quota.limit() as u64 * beats.nanos()) as u128) as u64;
+        Ok(Self::of_scale(scale, fraction_bits, quota, max_debt, longest, beats))
     }
 
-    const fn of_scale(scale: Scale, fraction_bits: u32, quota: Quota, max_debt: u32, longest: u64) -> Self {
-        let tempo = Tempo::new(scale, fraction_bits, Frequency::from_hertz(BEATS_PER_SECOND), quota.is_unlimited());
+    const fn of_scale(
+        scale: Scale,
+        fraction_bits: u32,
+        quota: Quota,
+        max_debt: u32,
+        longest: u64,
+        beats: Beats,
+    ) -> Self {
+        let frequency = Frequency::from_hertz(beats.per_second());
+        let tempo = Tempo::new(scale, fraction_bits, frequency, quota.is_unlimited());
         Self {
             mult: tempo.mult,
             inverse: tempo.inverse,
@@ -181,10 +188,11 @@ impl Plan {
         if self.is_unlimited() {
             return Quota::UNLIMITED;
         }
-        // mult / 2^shift is the fraction limit · 64 · 2^F / window with an error below 2^-60, and a window is below 2^59. The
+        // mult / 2^shift is the fraction limit · beat · 2^F / window with an error below 2^-60, and a window is below 2^59. The
         // dividend is at most 2^57 · 2^63.
         let scale = self.tempo().scale();
-        let brought = ((self.limit as u64 * BEAT) as u128) << self.tempo().fraction_bits();
+        let beat = super::SECOND / self.tempo().frequency().hertz();
+        let brought = ((self.limit as u64 * beat) as u128) << self.tempo().fraction_bits();
         let window = ((brought << scale.shift) + scale.mult as u128 / 2) / scale.mult as u128;
         let max_debt = if self.has_own_max_debt { Some(self.max_debt) } else { None };
         Quota::from_parts(self.limit, window as u64, self.burst, max_debt)
@@ -202,6 +210,7 @@ impl Plan {
     }
 
     /// Returns the most tokens that can be saved up and taken at once.
+    #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) const fn burst(&self) -> u32 {
         self.burst
@@ -219,6 +228,7 @@ impl Plan {
     }
 
     /// Returns the class of its deepest debt.
+    #[cfg(feature = "alloc")]
     pub(crate) const fn class(&self) -> usize {
         (self.debt_bits as u32).saturating_sub(FIRST_CLASS_BITS).div_ceil(4) as usize
     }
@@ -248,21 +258,9 @@ impl Plan {
     }
 }
 
-/// Returns the default tag of a quota: an FNV hash, folded to 1 to 255.
+/// Returns the default tag of a quota: its digest, folded to 1 to 255.
 const fn tag_of(quota: &Quota) -> NonZeroU8 {
-    let max_debt = match quota.own_max_debt() {
-        Some(tokens) => tokens as u64 + 1,
-        None => 0,
-    };
-    let fields = [quota.limit() as u64, quota.burst_size() as u64, quota.window_nanos(), max_debt];
-    let mut hash: u64 = 0xCBF2_9CE4_8422_2325;
-    let mut index = 0;
-    while index < fields.len() {
-        hash = (hash ^ fields[index]).wrapping_mul(0x0000_0100_0000_01B3);
-        hash ^= hash >> 29;
-        index += 1;
-    }
-    match NonZeroU8::new((hash % 255) as u8 + 1) {
+    match NonZeroU8::new((quota.digest(Digest::EMPTY).get() % 255) as u8 + 1) {
         Some(tag) => tag,
         None => NonZeroU8::MIN,
     }
@@ -285,24 +283,39 @@ impl defmt::Format for Plan {
 ///
 /// Its position is 0 at tick 0 of the clock, whatever the first use, so all plans and all tables of a clock agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "alloc"), expect(unreachable_pub, reason = "keyed tables have it in a public trait"))]
 pub struct PlanClock {
     timeline: Timeline,
 }
 
 impl PlanClock {
-    /// The quota from which the line is made. The line ignores it.
-    pub(crate) const QUOTA: Quota = Quota::per_second(1);
+    /// The quota from which the line is made: the beats of a second.
+    #[cfg(feature = "alloc")]
+    pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 
     /// The start of the line. Its unit is a beat, so no bits are left for fractions.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
+
+    const fn quota_of(beats: Beats) -> Quota {
+        Quota::per_second(beats.per_second() as u32)
+    }
+
+    /// Creates the line of these beats on `clock`, for debts that are repaid in up to `longest` beats.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn of(clock: &impl Clock, beats: Beats, longest: u64) -> Self {
+        let quota = Self::quota_of(beats);
+        let timeline = Timeline::new::<Self>(&quota, &quota, clock.frequency(), 0, Self::START);
+        let mut line = <Self as Line>::new(timeline, &quota);
+        line.expect_debt_of(longest);
+        line
+    }
 }
 
 impl Line for PlanClock {
     const HEALS_ON_FAST_PATH: bool = false;
 
-    fn per_window(_: &Quota) -> u32 {
-        // The window is a second.
-        BEATS_PER_SECOND as u32
+    fn per_window(quota: &Quota) -> u32 {
+        quota.limit()
     }
 
     /// Returns 0: the table remembers the longest debt of all plans that it has seen.

@@ -258,7 +258,6 @@ impl Timeline {
     }
 
     /// Returns the position of the tick `now`, rounded down to units.
-    #[cfg(any(feature = "alloc", test))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
         self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)

@@ -22,6 +22,44 @@ std::thread_local! {
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
     static WRITES: Cell<u32> = const { Cell::new(0) };
+    /// Whether any process of the model is killed.
+    static HAS_KILLS: Cell<bool> = const { Cell::new(false) };
+}
+
+thread_local! {
+    /// How many accesses the process makes before it is killed.
+    static STEPS_LEFT: Cell<Option<u32>> = Cell::new(None);
+}
+
+/// The payload of the unwinding of a killed process.
+struct Killed;
+
+/// Runs `action` as a process that is killed after this many accesses to atomics; `None` if it was.
+///
+/// Destructors run while it unwinds, so a permit that it holds by then should be forgotten first.
+pub fn killed_after<T>(accesses: u32, action: impl FnOnce() -> T) -> Option<T> {
+    HAS_KILLS.set(true);
+    STEPS_LEFT.with(|left| left.set(Some(accesses)));
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action));
+    STEPS_LEFT.with(|left| left.set(None));
+    match result {
+        Ok(value) => Some(value),
+        Err(payload) if payload.is::<Killed>() => None,
+        Err(payload) => std::panic::resume_unwind(payload),
+    }
+}
+
+/// Counts an access, and kills the process if it has no more.
+fn count_access() {
+    if HAS_KILLS.get() {
+        STEPS_LEFT.with(|left| match left.get() {
+            Some(0) => {
+                left.set(None);
+                std::panic::resume_unwind(std::boxed::Box::new(Killed));
+            }
+            steps => left.set(steps.map(|steps| steps - 1)),
+        });
+    }
 }
 
 /// Returns how many writes, swaps and locks `action` makes, including swaps that fail.
@@ -75,23 +113,27 @@ pub fn with_loads_as_rmw(model: impl FnOnce()) {
 
 /// An atomic of so many bits.
 macro_rules! atomic {
-    ($atomic:ident, $value:ident) => {
+    ($visibility:vis $atomic:ident, $value:ident) => {
         /// The checker's atomic with the interface of `core`'s, as far as this crate uses it.
         #[derive(Debug)]
-        pub(crate) struct $atomic(sync::atomic::$atomic);
+        $visibility struct $atomic(sync::atomic::$atomic);
 
         #[allow(dead_code, reason = "not each of them has a use for all")]
         impl $atomic {
-            pub(crate) fn new(value: $value) -> Self {
+            /// Creates an atomic with this value.
+            #[must_use]
+            $visibility fn new(value: $value) -> Self {
                 Self(sync::atomic::$atomic::new(value))
             }
 
             pub(crate) fn load(&self, order: Ordering) -> $value {
+                count_access();
                 let order = flawed(order);
                 if LOADS_AS_RMW.get() { self.0.fetch_or(0, order) } else { self.0.load(order) }
             }
 
             pub(crate) fn store(&self, value: $value, order: Ordering) {
+                count_access();
                 count_write();
                 let order = flawed(order);
                 if LOADS_AS_RMW.get() {
@@ -102,16 +144,19 @@ macro_rules! atomic {
             }
 
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                count_access();
                 count_write();
                 self.0.swap(value, flawed(order))
             }
 
             pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                count_access();
                 count_write();
                 self.0.fetch_add(value, flawed(order))
             }
 
             pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                count_access();
                 count_write();
                 self.0.fetch_sub(value, flawed(order))
             }
@@ -123,6 +168,7 @@ macro_rules! atomic {
                 success: Ordering,
                 failure: Ordering,
             ) -> Result<$value, $value> {
+                count_access();
                 count_write();
                 if FLAW.get() == Some(Flaw::BlindExchange) {
                     return Ok(self.0.swap(new, success));
@@ -146,9 +192,9 @@ macro_rules! atomic {
     };
 }
 
-atomic!(AtomicU32, u32);
-atomic!(AtomicU64, u64);
-atomic!(AtomicUsize, usize);
+atomic!(pub(crate) AtomicU32, u32);
+atomic!(pub AtomicU64, u64);
+atomic!(pub(crate) AtomicUsize, usize);
 
 /// The flag of the model, with the operations that this crate uses.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ pub(crate) use core::sync::atomic::AtomicBool;
 #[cfg(target_has_atomic = "32")]
 pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(target_has_atomic = "64")]
-pub(crate) use core::sync::atomic::AtomicU64;
+pub use core::sync::atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "8"))]
 pub(crate) use portable_atomic::AtomicBool;
 #[cfg(not(target_has_atomic = "32"))]

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`Monotonic`] | the processor's counter, read directly | the default with the feature `std` |
 //! | [`StdClock`] | nanoseconds of the standard library's `Instant` | what must keep pace with the system's clock (`std`) |
+//! | `HostMonotonic` | nanoseconds since the boot of the machine, the same in all processes | [words](crate::words) that processes share (`rustix`) |
 //! | [`CoarseClock`] | nanoseconds, refreshed now and then by a [`CoarseTicker`] (`std`) or a timer of yours | the cheapest reading |
 //! | [`ExtendedTimer`] | those of a [`Timer`] of 32 bits or fewer, which wraps | firmware |
 //! | [`ManualClock`] | moved by hand | tests, simulations |
@@ -52,7 +53,7 @@
 // | file | type |
 // |---|---|
 // | `clock` | `Clock`, `FixedFrequency`, and which clock is the default |
-// | `monotonic`, `std_clock`, `coarse_clock`, `extended_timer`, `manual_clock`, `tokio_clock` | a clock each |
+// | `monotonic`, `std_clock`, `coarse_clock`, `host_monotonic`, `extended_timer`, `manual_clock`, `tokio_clock` | a clock each |
 // | `coarse_ticker` | `CoarseTicker`: the thread that refreshes a coarse clock |
 // | `frequency` | `Frequency`: ticks per second in 32 bits |
 // | `ticks` | `Ticks`: a wait in ticks |
@@ -71,6 +72,8 @@ mod coarse_ticker;
 mod extended_timer;
 mod fast_seed;
 mod frequency;
+#[cfg(all(feature = "rustix", unix))]
+mod host_monotonic;
 pub(crate) mod human;
 mod manual_clock;
 mod micros;
@@ -94,6 +97,8 @@ pub use coarse_clock::CoarseClock;
 pub use coarse_ticker::{CoarseTicker, CoarseTickerError};
 pub use extended_timer::{ExtendedTimer, Timer};
 pub use fast_seed::FastSeed;
+#[cfg(all(feature = "rustix", unix))]
+pub use host_monotonic::HostMonotonic;
 pub use manual_clock::ManualClock;
 #[cfg(feature = "std")]
 pub use monotonic::Monotonic;

@@ -34,6 +34,12 @@ impl Seed {
         Self([first, second])
     }
 
+    /// Returns the numbers of the seed, for processes that share it.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) const fn numbers(self) -> [u64; 2] {
+        self.0
+    }
+
     /// Draws a random seed, another one each time, from the source of std's maps.
     #[cfg(feature = "std")]
     #[must_use]

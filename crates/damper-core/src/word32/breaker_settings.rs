@@ -1,4 +1,4 @@
-//! The settings of a breaker in 32 bits, with all that is computed from them.
+//! The settings of a breaker whose times are in its word, with all that is computed from them.
 
 use super::error::{Word32Error, check_fits};
 use super::times::WrappingTimes;
@@ -6,6 +6,7 @@ use crate::breaker::BreakerConfig;
 use crate::breaker::state_machine::{ProbeLimits, Settings};
 use crate::breaker::state_word::{Layout, Phase, Snapshot, Word};
 use crate::time::Scale;
+use core::marker::PhantomData;
 use core::time::Duration;
 
 const LAYOUT: Layout = u32::LAYOUT;
@@ -13,27 +14,38 @@ const LAYOUT: Layout = u32::LAYOUT;
 /// How many cooldowns there can be: the first, and one for each time that probes failed.
 const COOLDOWNS: usize = LAYOUT.max_reopens() as usize + 1;
 
+/// The settings of a breaker of 32 bits.
+pub(super) type BreakerSettings32 = FixedSettings<u32, { LAYOUT.until_bits() }, { LAYOUT.deadline_bits() }>;
+
+/// Settings that do not change, for a word `W`.
+///
+/// It has so many bits for the end of a cooldown and for that of the half-open state.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BreakerSettings32 {
+pub(crate) struct FixedSettings<W, const UNTIL: u32, const DEADLINE: u32> {
     failure_threshold: u32,
     /// In units, by how many times probes failed.
     cooldowns: [u32; COOLDOWNS],
-    until: WrappingTimes<{ LAYOUT.until_bits() }>,
+    until: WrappingTimes<UNTIL>,
     /// Microseconds per unit of `until`.
     micros: Scale,
-    deadline: WrappingTimes<{ LAYOUT.deadline_bits() }>,
+    deadline: WrappingTimes<DEADLINE>,
     /// In units of `deadline`; 0 if there is none.
     max_half_open: u32,
-    max_probes: u8,
-    successes_to_close: u8,
-    pub(super) abandoned_probes_fail: bool,
+    max_probes: u16,
+    successes_to_close: u16,
+    pub(crate) abandoned_probes_fail: bool,
+    word: PhantomData<fn() -> W>,
 }
 
-impl BreakerSettings32 {
-    pub(super) const fn new(config: &BreakerConfig, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
-        if config.failure_rate().is_some() {
-            return Err(Word32Error::Unsupported("failure_rate"));
-        } else if config.slow_rate().is_some() {
+impl<W: Word, const UNTIL: u32, const DEADLINE: u32> FixedSettings<W, UNTIL, DEADLINE> {
+    /// Computes the settings. `max_half_open` is the longest time half-open; zero if there is none.
+    pub(crate) const fn new(
+        config: &BreakerConfig,
+        max_half_open: Duration,
+        hertz: u64,
+        skew: u64,
+    ) -> Result<Self, Word32Error> {
+        if config.slow_rate().is_some() {
             return Err(Word32Error::Unsupported("slow_rate"));
         } else if config.probe_failure_rate().is_some() {
             return Err(Word32Error::Unsupported("probe_failure_rate"));
@@ -41,13 +53,13 @@ impl BreakerSettings32 {
             return Err(Word32Error::Unsupported("cooldown_jitter"));
         }
         let (probes, successes) = (config.max_probes(), config.successes_to_close());
-        if let Err(error) = check_fits("failure_threshold", config.failure_threshold(), LAYOUT.max_failures()) {
+        if let Err(error) = check_fits("failure_threshold", config.failure_threshold(), W::LAYOUT.max_failures()) {
             return Err(error);
         }
-        if let Err(error) = check_fits("max_probes", probes, LAYOUT.max_probes()) {
+        if let Err(error) = check_fits("max_probes", probes, W::LAYOUT.max_probes()) {
             return Err(error);
         }
-        if let Err(error) = check_fits("successes_to_close", successes, LAYOUT.max_probes()) {
+        if let Err(error) = check_fits("successes_to_close", successes, W::LAYOUT.max_probes()) {
             return Err(error);
         }
         let longest = config.max_cooldown();
@@ -67,11 +79,7 @@ impl BreakerSettings32 {
             }
             reopens += 1;
         }
-        let half_open = match config.max_half_open() {
-            Some(longest) => longest,
-            None => Duration::ZERO,
-        };
-        let deadline = match WrappingTimes::up_to(half_open, hertz, skew) {
+        let deadline = match WrappingTimes::up_to(max_half_open, hertz, skew) {
             Ok(times) => times,
             Err(error) => return Err(error),
         };
@@ -80,17 +88,18 @@ impl BreakerSettings32 {
             cooldowns,
             micros: until.micros(hertz),
             until,
-            max_half_open: deadline.units_in(half_open, hertz),
+            max_half_open: deadline.units_in(max_half_open, hertz),
             deadline,
-            max_probes: probes as u8,
-            successes_to_close: successes as u8,
+            max_probes: probes as u16,
+            successes_to_close: successes as u16,
             abandoned_probes_fail: config.abandoned_probes_fail(),
+            word: PhantomData,
         })
     }
 }
 
-impl Settings for &BreakerSettings32 {
-    type Word = u32;
+impl<W: Word, const UNTIL: u32, const DEADLINE: u32> Settings for &FixedSettings<W, UNTIL, DEADLINE> {
+    type Word = W;
 
     /// The tick.
     type Now = u64;
@@ -138,7 +147,7 @@ impl Settings for &BreakerSettings32 {
     }
 
     #[inline]
-    fn is_half_open_over(self, current: Snapshot<u32>, now: u64) -> bool {
+    fn is_half_open_over(self, current: Snapshot<W>, now: u64) -> bool {
         matches!(current.phase(), Phase::HalfOpen(probes) if self.deadline.left(probes.deadline, now) == 0)
     }
 }

@@ -58,7 +58,14 @@ impl<C: FixedFrequency + Copy> CircuitBreaker32<C> {
         ///
         /// [`Word32Error`], which names the setting that does not fit, or that it does not have.
         pub const fn new(config: BreakerConfig, clock: C) -> Result<Self, Word32Error> {
-            match BreakerSettings32::new(&config, C::HERTZ, C::MAX_STEP_BACK) {
+            if config.failure_rate().is_some() {
+                return Err(Word32Error::Unsupported("failure_rate"));
+            }
+            let max_half_open = match config.max_half_open() {
+                Some(longest) => longest,
+                None => Duration::ZERO,
+            };
+            match BreakerSettings32::new(&config, max_half_open, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(settings) => Ok(Self { word: StateWord::<u32>::closed(), settings, clock }),
                 Err(error) => Err(error),
             }

@@ -4,7 +4,7 @@ use crate::out_of_range::OutOfRange;
 use core::fmt;
 use core::time::Duration;
 
-/// Why there is no limiter or breaker of such settings in 32 bits.
+/// Why there is no limiter or breaker of such settings in 32 bits, or in a word that the program owns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub enum Word32Error {
         /// The longest time.
         longest: Duration,
     },
-    /// A breaker of 32 bits does not have this.
+    /// A breaker in one word does not have this setting.
     Unsupported(&'static str),
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Word32Error {
                 f,
                 "the clock has {hertz} ticks a second, its 64 bits must not wrap within four times {longest:?}"
             ),
-            Self::Unsupported(setting) => write!(f, "a breaker of 32 bits has no {setting}"),
+            Self::Unsupported(setting) => write!(f, "a breaker in one word has no {setting}"),
         }
     }
 }

@@ -15,7 +15,7 @@
 // | `rate_limiter` | `RateLimiter32`: the word of a token bucket, and its compare-and-swap |
 // | `line` | `Line32`: the arithmetic of a token bucket whose positions have 32 bits |
 // | `circuit_breaker` | `CircuitBreaker32`: uses the word and the rules of `breaker` |
-// | `breaker_settings` | `BreakerSettings32`: the settings and times of 32 bits |
+// | `breaker_settings` | `FixedSettings`: the settings and times in a word; `BreakerSettings32`, those of 32 bits |
 // | `times` | `WrappingTimes`: times in few bits that wrap |
 // | `error` | `Word32Error` |
 
@@ -26,6 +26,8 @@ mod line;
 mod rate_limiter;
 mod times;
 
+#[cfg(target_has_atomic = "64")]
+pub(crate) use breaker_settings::FixedSettings;
 pub use circuit_breaker::CircuitBreaker32;
 pub use error::Word32Error;
 pub use rate_limiter::RateLimiter32;

@@ -6,7 +6,7 @@ use super::Word32Error;
 use crate::time::Scale;
 use core::time::Duration;
 
-/// Times that wrap in `BITS` bits, of which a quarter holds the longest duration.
+/// Times that wrap in `BITS` bits, of which a quarter or less holds the longest duration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WrappingTimes<const BITS: u32> {
     /// A unit is 2^shift ticks; at most 2^(64 - BITS), so that the clock's ticks are whole circles.
@@ -26,8 +26,10 @@ impl<const BITS: u32> WrappingTimes<BITS> {
     /// would never pass.
     pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
         let ticks = ticks_in(longest, hertz);
+        // A quarter of the circle holds the longest duration. In many bits the circle is longer, so that old times are told longer.
+        let bits = if BITS - 2 < MOST_BITS { BITS - 2 } else { MOST_BITS };
         let mut shift = 0;
-        while ticks >> shift >= 1 << (BITS - 2) {
+        while ticks >> shift >= 1 << bits {
             shift += 1;
         }
         if shift + BITS > u64::BITS {
@@ -65,6 +67,9 @@ impl<const BITS: u32> WrappingTimes<BITS> {
         Scale::ratio_below(1_000_000 << self.shift, hertz as u128, u64::BITS - BITS - 1)
     }
 }
+
+/// The most bits of a duration. A unit is then 2^-21 of the longest duration.
+const MOST_BITS: u32 = 22;
 
 const fn ticks_in(duration: Duration, hertz: u64) -> u128 {
     // Below 2^94 · 2^64 only for durations that no breaker has: they are at most 2^43 µs.

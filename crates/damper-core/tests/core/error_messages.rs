@@ -96,7 +96,7 @@ fn word32_errors() {
             Word32Error::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
             "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
         ),
-        (Word32Error::Unsupported("slow_rate"), "a breaker of 32 bits has no slow_rate"),
+        (Word32Error::Unsupported("slow_rate"), "a breaker in one word has no slow_rate"),
     ] {
         says(&error, message);
     }

@@ -34,3 +34,5 @@ mod throttle;
 mod waiting;
 mod word32;
 mod word32_breaker;
+#[cfg(target_has_atomic = "64")]
+mod words;

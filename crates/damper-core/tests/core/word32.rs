@@ -359,7 +359,7 @@ fn unsupported_settings_are_named() {
     assert_eq!(refused(slow), Word32Error::Unsupported("slow_rate"));
     assert_eq!(refused(config().probe_failure_rate(50)), Word32Error::Unsupported("probe_failure_rate"));
     assert_eq!(refused(config().cooldown_jitter(10)), Word32Error::Unsupported("cooldown_jitter"));
-    assert_eq!(refused(config().failure_rate(50)).to_string(), "a breaker of 32 bits has no failure_rate");
+    assert_eq!(refused(config().failure_rate(50)).to_string(), "a breaker in one word has no failure_rate");
 }
 
 /// An idle breaker is open for at most its cooldown, however long it was unused.

@@ -30,6 +30,8 @@ mod tests;
 mod time_buckets;
 mod window_shape;
 
+#[cfg(target_has_atomic = "64")]
+pub(super) use outcome_register::RegisterShape;
 pub(super) use outcome_window::{CallTimes, Outcome, OutcomeCounts, OutcomeWindow};
 pub(super) use window_shape::WindowShape;
 

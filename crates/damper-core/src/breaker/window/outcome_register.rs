@@ -38,10 +38,10 @@ pub(in crate::breaker) struct OutcomeRegister {
 /// The register keeps as many as fit, however many count. So a call that uses another number, because the settings change
 /// meanwhile, drops none.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RegisterShape {
-    pub(super) calls: u32,
+pub(in crate::breaker) struct RegisterShape {
+    pub(in crate::breaker) calls: u32,
     /// Bits of an outcome: 1 or 2.
-    pub(super) width: u32,
+    pub(in crate::breaker) width: u32,
 }
 
 impl OutcomeRegister {
@@ -110,14 +110,14 @@ impl RegisterShape {
     ///
     /// With one bit for each call none is slow.
     #[inline]
-    fn shifted(self, outcomes: u64, outcome: Outcome) -> u64 {
+    pub(in crate::breaker) fn shifted(self, outcomes: u64, outcome: Outcome) -> u64 {
         let outcomes = outcomes << self.width | outcome.bits();
         if outcomes >> CAPACITY > 1 { outcomes & ((1 << CAPACITY) - 1) | 1 << CAPACITY } else { outcomes }
     }
 
     /// Counts the newest calls.
     #[inline]
-    fn count(self, outcomes: u64) -> OutcomeCounts {
+    pub(in crate::breaker) fn count(self, outcomes: u64) -> OutcomeCounts {
         let bits = outcomes.ilog2().min(self.calls * self.width);
         let outcomes = outcomes & ((1 << bits) - 1);
         if self.width == 1 {

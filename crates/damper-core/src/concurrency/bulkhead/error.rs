@@ -50,7 +50,7 @@ pub enum FullCause {
 }
 
 impl BulkheadFull {
-    pub(in crate::concurrency) const fn new(limit: u32, cause: FullCause) -> Self {
+    pub(crate) const fn new(limit: u32, cause: FullCause) -> Self {
         Self { limit, cause }
     }
 

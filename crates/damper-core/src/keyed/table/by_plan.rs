@@ -2,7 +2,7 @@
 
 use super::demand::{Fit, PlannedCheck};
 use super::{Fingerprint, Receipt, Table, WhenFull};
-use crate::limit::{ByPlan, Denied};
+use crate::limit::{ByPlan, Denied, PlannedLevel};
 use crate::quota::CLASSES;
 use crate::quota::{Plan, PlanClock};
 use crate::time::Clock;

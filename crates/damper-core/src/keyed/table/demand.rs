@@ -3,9 +3,9 @@
 use super::Receipt;
 use super::shared::SharedOrigin;
 use super::slots::{Slot, SlotWord};
-#[cfg(feature = "alloc")]
-use crate::limit::ByPlan;
 use crate::limit::{Allowed, Denied, PerKey, TokenBucket, TokenLine, UnderQuota};
+#[cfg(feature = "alloc")]
+use crate::limit::{ByPlan, PlannedLevel};
 use crate::quota::Line;
 #[cfg(feature = "alloc")]
 use crate::quota::{Plan, PlanClock};

@@ -4,7 +4,7 @@ use core::num::NonZeroU64;
 
 /// The hash of a key, never 0, which marks a vacant slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::keyed) struct Fingerprint(NonZeroU64);
+pub(crate) struct Fingerprint(NonZeroU64);
 
 /// 2^64 divided by the golden ratio: Fibonacci hashing (Knuth, The Art of Computer Programming 3, 6.4).
 const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is not 0");
@@ -21,7 +21,7 @@ const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
 
 impl Fingerprint {
     #[inline]
-    pub(in crate::keyed) fn of(hash: u64) -> Self {
+    pub(crate) fn of(hash: u64) -> Self {
         // A hasher of the caller's own may use numbers as they are, so 0 becomes a value that hardly any key has.
         Self(NonZeroU64::new(hash).unwrap_or(MIXER))
     }
@@ -39,14 +39,14 @@ impl Fingerprint {
 
     /// Returns the number of the key's first set of slots; `sets` is less than 2^32.
     #[inline]
-    pub(super) fn first_set(self, sets: usize) -> usize {
+    pub(crate) fn first_set(self, sets: usize) -> usize {
         // A hasher of the caller's own may leave the bits uneven. The upper ones of the product are mixed best.
         scaled(self.get().wrapping_mul(MIXER.get()), sets)
     }
 
     /// Returns the number of the key's second set.
     #[inline]
-    pub(super) fn second_set(self, sets: usize) -> usize {
+    pub(crate) fn second_set(self, sets: usize) -> usize {
         scaled(self.get().wrapping_mul(SECOND_MIXER), sets)
     }
 
@@ -55,6 +55,14 @@ impl Fingerprint {
     /// It is independent of the key's sets.
     pub(super) fn shared_line(self, lines: usize) -> usize {
         scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
+    }
+
+    /// Returns a number of 1 to `most`, which is below 2^32.
+    ///
+    /// It is for slots that have no room for the whole fingerprint, and is independent of the key's sets.
+    #[cfg(target_has_atomic = "64")]
+    pub(crate) fn short(self, most: u64) -> u64 {
+        1 + scaled(self.get().wrapping_mul(OTHER_MIXER), most as usize) as u64
     }
 
     /// Returns a number of 1 to `most`, which is below 2^16.

@@ -51,7 +51,7 @@ mod waiting;
 
 #[cfg(feature = "alloc")]
 pub(super) use demand::{Fit, PlannedCheck};
-pub(super) use fingerprint::Fingerprint;
+pub(crate) use fingerprint::Fingerprint;
 pub use keyed_slots::KeyedSlots;
 #[cfg(feature = "alloc")]
 pub(super) use lines::{BUCKETS_PER_KEY, with_headers};

@@ -29,7 +29,7 @@ pub use refusal::TreeRefusal;
 pub use reservation::TreeReservation;
 
 use super::table::{Fingerprint, Table};
-use crate::limit::{ByPlan, Unsettled, UnsettledBounds, Usage};
+use crate::limit::{ByPlan, PlannedLevel, Unsettled, UnsettledBounds, Usage};
 use crate::quota::Plan;
 use crate::time::{Clock, DefaultClock, Seed};
 use alloc::boxed::Box;

@@ -2,8 +2,9 @@
 
 #![expect(clippy::cast_precision_loss, reason = "the bounds have room for it")]
 
-use super::{ByPlan, TAG, owed_beats};
-use crate::quota::{LONGEST_DEBT, Plan, Quota};
+use super::ByPlan;
+use crate::limit::planned_level::PlannedLevel;
+use crate::quota::{Beats, Plan, Quota};
 use core::num::NonZeroU8;
 use core::time::Duration;
 use proptest::prelude::*;
@@ -91,7 +92,7 @@ fn suited(plan: &Plan, (gap, n, kind): (u64, u32, u8)) -> (u64, u32) {
         _ => refill.saturating_mul(2),
     };
     let n = if kind & 4 == 0 { 1 } else { n % quota.burst_size().saturating_add(2).max(1) };
-    (gap % longest.clamp(1, LONGEST_DEBT), n)
+    (gap % longest.clamp(1, Beats::FINE.longest_debt()), n)
 }
 
 #[test]
@@ -202,11 +203,11 @@ proptest! {
         let Ok((level, _)) = ByPlan::take(&old, ByPlan::idle_at(start), start, n, 0) else {
             return Err(TestCaseError::fail("the burst is there"));
         };
-        let at = start + gap % owed_beats(level, start).max(1);
+        let at = start + gap % ByPlan::owed_beats(level, start).max(1);
         let owed = u64::from(n) - u64::from(ByPlan::usage(&old, level, at).remaining() - (burst - n));
         let replanned = ByPlan::replanned(&old, &new, level, at);
-        if owed_beats(level, at) > 0 {
-            prop_assert_eq!(TAG.get(replanned), 255);
+        if ByPlan::owed_beats(level, at) > 0 {
+            prop_assert_eq!(ByPlan::tag(replanned), 255);
         }
         let usage = ByPlan::usage(&new, replanned, at);
         let owed_now = u64::from(usage.quota().burst_size() - usage.remaining()) + u64::from(usage.debt());
@@ -226,7 +227,7 @@ proptest! {
             (n, level)
         };
         let (n1, level) = take_all(&one, ByPlan::idle_at(start), start);
-        let gap = gap % (2 * owed_beats(level, start) + 1);
+        let gap = gap % (2 * ByPlan::owed_beats(level, start) + 1);
         let (n2, _) = take_all(&two, level, start + gap);
         let refill = |plan: &Plan| {
             let quota = plan.quota();

@@ -66,6 +66,16 @@ impl ExactBucket {
         self.level -= i128::from(n) * self.scale;
     }
 
+    /// Gives back `n` tokens, as far as the bucket has room.
+    pub(crate) fn give_back(&mut self, n: u32) {
+        self.level = self.burst.min(self.level + i128::from(n) * self.scale);
+    }
+
+    /// Returns the tokens that are available after this many ticks, rounded down.
+    pub(crate) fn tokens_after(&self, ticks: i128) -> i128 {
+        (self.level + ticks * self.tick).div_euclid(self.scale)
+    }
+
     /// Returns the available tokens, rounded down.
     pub(crate) fn tokens(&self) -> i128 {
         self.level.div_euclid(self.scale)

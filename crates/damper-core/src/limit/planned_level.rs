@@ -1,0 +1,218 @@
+//! A bucket under a plan that comes with each call: decisions on its level, free of atomics.
+//!
+//! The level of a bucket is the instant at which it is full, and the tag of the plan by which it owes. A layout says
+//! where both stand in it. A call decodes the instant to a position on the line of its plan, decides as every token
+//! bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that is exact.
+//!
+//! **When plans mix on one level**, each plan stays in its own envelope. For a change from one plan to another, a key
+//! gets at most `B2·(1 - W1/W2) + 1` tokens more than the greater of the two bursts and what the rates bring, with
+//! `W` the time of a refill, and none more if both have the same. A debt is not cut to the depth of a plan that is
+//! less deep: with a plan for each request, 1,895 calls of a plan of one a day passed in an hour.
+
+use super::token_bucket::{TakeError, TokenLine};
+use super::{Allowed, Denied, Usage};
+use crate::quota::{Line, Plan, PlanClock};
+use crate::sync::{Field, signed};
+use crate::time::Clock;
+
+/// The tag of a bucket whose debt was taken under several plans, or that owes nothing.
+const SEVERAL: u64 = 0;
+
+/// A bucket as a plan reads it.
+struct Bucket {
+    line: TokenLine,
+    /// The position of the reading.
+    here: u64,
+    /// The position at which the bucket is full.
+    word: u64,
+}
+
+impl Bucket {
+    #[inline]
+    fn read<L: PlannedLevel + ?Sized>(plan: &Plan, level: u64, at: u64) -> Self {
+        let mut line: TokenLine = plan.line();
+        let here = line.reading(at);
+        let owed = L::owed_beats(level, at);
+        let word = if owed > 0 { plan.position_from(at.wrapping_add(owed)) } else { here };
+        Self { line, here, word }
+    }
+
+    /// Returns the word after taking `n` tokens and how many are left, if these are `keep` or more.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
+        let after = self.line.take(self.word, self.here, n).ok()?;
+        let left = self.line.remaining(after, self.here);
+        // A call that takes nothing leaves everything. Where `keep` is 0, what is left is computed only if it is used.
+        if keep > 0 && left < keep && n > 0 { None } else { Some((after, left)) }
+    }
+
+    /// Returns the refusal of `n` tokens of which `keep` have to be left.
+    #[cold]
+    fn denied(&self, n: u32, keep: u32) -> Denied {
+        match n.checked_add(keep) {
+            Some(n) => Denied::of(&self.line, self.word, self.here, n),
+            None => Denied::new(&self.line, self.word, self.here, TakeError::ExceedsBurst),
+        }
+    }
+
+    /// Returns the level of this bucket with another word.
+    #[inline]
+    fn level<L: PlannedLevel + ?Sized>(&self, tag: u64, word: u64, at: u64) -> u64 {
+        let wait = self.line.wait(TokenLine::debt(word, self.here));
+        L::full_in(tag, at, wait.count())
+    }
+}
+
+/// A layout of the levels of buckets under plans, and the decisions on such levels.
+pub(crate) trait PlannedLevel {
+    /// The beat at which the bucket is full, modulo the field's size.
+    const FULL_AT: Field;
+
+    /// The tag of the plan under which all of the debt was taken; `None` where all calls bring the same plan.
+    const TAG: Option<Field>;
+
+    /// Returns how many beats it takes until the bucket is full.
+    #[inline]
+    fn owed_beats(level: u64, at: u64) -> u64 {
+        let ahead = signed(Self::FULL_AT.get(level).wrapping_sub(at), Self::FULL_AT.bits());
+        u64::try_from(ahead).unwrap_or(0)
+    }
+
+    /// Returns the tag in a level.
+    #[inline]
+    fn tag(level: u64) -> u64 {
+        Self::TAG.map_or(SEVERAL, |tag| tag.get(level))
+    }
+
+    /// Returns the level of a bucket that is full in so many beats.
+    #[inline]
+    fn full_in(tag: u64, at: u64, beats: u64) -> u64 {
+        Self::TAG.map_or(0, |field| field.put(tag)) | Self::FULL_AT.put(at.wrapping_add(beats))
+    }
+
+    /// Returns the level, or that of an idle bucket if it owes more than `line` expects of any plan.
+    ///
+    /// A clock that stepped back left such a level, or no call wrote it for most of a circle.
+    #[inline]
+    fn healed(line: &PlanClock, level: u64, at: u64, clock: &impl Clock) -> u64 {
+        let owed = Self::owed_beats(level, at);
+        let timeline = line.timeline();
+        let is_stale = owed > timeline.deepest_ever() && timeline.is_from_before_a_step_back(owed, clock);
+        if is_stale { Self::idle_at(at) } else { level }
+    }
+
+    /// Returns the tag of a bucket after a take under `plan`.
+    #[inline]
+    fn tag_after(level: u64, at: u64, plan: &Plan) -> u64 {
+        let own = u64::from(plan.tag().get());
+        if Self::owed_beats(level, at) == 0 || Self::tag(level) == own { own } else { SEVERAL }
+    }
+
+    /// Returns how many of `n` tokens there are, and the level after taking them.
+    #[cfg(target_has_atomic = "64")]
+    fn take_up_to(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        let (taken, word) = bucket.line.take_up_to(bucket.word, bucket.here, n);
+        let same = taken == 0 || plan.is_unlimited();
+        (taken, if same { level } else { bucket.level::<Self>(Self::tag_after(level, at, plan), word, at) })
+    }
+
+    /// Takes as [`take`](Self::take) does, on the fast path.
+    ///
+    /// `None` if the bucket is below empty, if the plan has no limit, or if `n` and `keep` are more than any burst.
+    #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
+    #[inline(always)]
+    fn take_straight(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Option<Result<(u64, u32), Denied>> {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        match bucket.take(n, keep) {
+            Some(_) if plan.is_unlimited() => None,
+            Some((after, left)) => Some(Ok((bucket.level::<Self>(Self::tag_after(level, at, plan), after, at), left))),
+            // It may be a bucket whose clock stepped back, which the slow path heals.
+            None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
+            // A sum that overflows is for the slow path. No function here is given the bucket, which would have to be in memory.
+            None => Some(Err(Denied::of(&bucket.line, bucket.word, bucket.here, n.checked_add(keep)?))),
+        }
+    }
+
+    /// Returns the level after taking `n` tokens and how many are left, if these are `keep` or more.
+    ///
+    /// It is the same level if nothing has to be written.
+    fn take(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Result<(u64, u32), Denied> {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        let (after, left) = bucket.take(n, keep).ok_or_else(|| bucket.denied(n, keep))?;
+        let same = n == 0 || plan.is_unlimited();
+        Ok((if same { level } else { bucket.level::<Self>(Self::tag_after(level, at, plan), after, at) }, left))
+    }
+
+    /// Returns the permission of a call that left the bucket at this level.
+    #[inline]
+    fn allowed(plan: &Plan, level: u64, at: u64) -> Allowed {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        Allowed::new(&bucket.line, bucket.word, bucket.here)
+    }
+
+    /// Returns the level after giving back `n` tokens, except those that were refilled since the take.
+    #[cfg(feature = "alloc")]
+    fn roll_back(plan: &Plan, level: u64, at: u64, n: u32, taken_at: u64) -> u64 {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        let since = bucket.line.position_at(taken_at);
+        let word = bucket.line.take_back(bucket.word, bucket.here, n, since);
+        bucket.level::<Self>(Self::tag(level), word, at)
+    }
+
+    /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
+    fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
+        // A debt under another plan alone was converted to it, and the tokens last another time now.
+        if plan.is_unlimited()
+            || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
+        {
+            return (0, level);
+        }
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        let (given, word) = bucket.line.give_back(bucket.word, bucket.here, n);
+        (given, if given == 0 { level } else { bucket.level::<Self>(Self::tag(level), word, at) })
+    }
+
+    /// Returns how much of `n` can be booked after the fact, and the level after booking it.
+    fn charge(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
+        let bucket = Bucket::read::<Self>(plan, level, at);
+        let (booked, word) = bucket.line.charge(bucket.word, bucket.here, n);
+        (booked, if booked == 0 { level } else { bucket.level::<Self>(Self::tag_after(level, at, plan), word, at) })
+    }
+
+    /// Returns how much of the plan is used.
+    fn usage(plan: &Plan, level: u64, at: u64) -> Usage {
+        let Bucket { line, here, word } = Bucket::read::<Self>(plan, level, at);
+        Usage::of(plan.quota(), line.remaining(word, here), line.resets_in(word, here).duration(line.frequency()))
+            .with_debt(line.debt_in_tokens(word, here))
+    }
+
+    /// Returns the level that owes as many tokens under `new` as this one does under `old`.
+    ///
+    /// It is the same level if the debt was not taken under `old` alone. A debt that is deeper than `new` allows is cut
+    /// to that.
+    #[cfg(feature = "alloc")]
+    fn replanned(old: &Plan, new: &Plan, level: u64, at: u64) -> u64 {
+        let (from, to) = (u64::from(old.tag().get()), u64::from(new.tag().get()));
+        if Self::owed_beats(level, at) == 0 || Self::tag(level) != from || from == to {
+            return level;
+        }
+        if new.is_unlimited() {
+            return Self::idle_at(at);
+        }
+        let bucket = Bucket::read::<Self>(old, level, at);
+        let owed = TokenLine::debt(bucket.word, bucket.here);
+        let (bits, mut line) = (bucket.line.timeline().fraction_bits(), new.line::<TokenLine>());
+        let here = line.reading(at);
+        let deepest = u128::from(line.timeline().units(line.timeline().deepest_debt()));
+        // Fraction bits are below 64 - 18, and a debt is below 2^46 positions.
+        let owed = (u128::from(owed) << line.timeline().fraction_bits()).div_ceil(1 << bits).min(deepest);
+        Bucket { line, here, word: here }.level::<Self>(to, here.wrapping_add(owed as u64), at)
+    }
+
+    /// Returns the level of a bucket that owes nothing.
+    fn idle_at(at: u64) -> u64 {
+        Self::full_in(SEVERAL, at, 0)
+    }
+}
