@@ -1,0 +1,1 @@
+timeout ${T:-100} /usr/bin/python3 run.py "$@"
