@@ -26,18 +26,21 @@ def ratio_is_the_least_fraction_that_suffices(proof):
     proof.assume(u <= t * 2**62)
     scaled = [z3.Int("units 2^shift")]
 
+    def bounded(its):
+        return both(its <= t * 2**62, implies(u <= t * 2 ** (bits - 1), its <= t * 2**bits))
+
     def invariant(now):
         if now["shift"].is_concrete:
             scaled[0] = u
         else:
             scaled[0] = z3.Int("units 2^shift")
-        return both(now["quotient"].value * t + now["remainder"].value == scaled[0], now["remainder"].value < t, scaled[0] <= t * 2**62)
+        return both(now["quotient"].value * t + now["remainder"].value == scaled[0], now["remainder"].value < t, bounded(scaled[0]))
 
     def step(before, after):
         return both(
             after["quotient"].value * t + after["remainder"].value == 2 * scaled[0],
             after["remainder"].value < t,
-            2 * scaled[0] <= t * 2**62,
+            bounded(2 * scaled[0]),
             after["shift"].value == before["shift"].value + 1,
         )
 
@@ -128,10 +131,11 @@ def brings_is_exact(proof):
     proof.fails_as(SCALE + "    let _ = scale.brings({ticks}, {units}, {part});\n")
 
 
-@proved("scales")
+@proved("scales", cases=range(65))
 def frequency_in_32_bits_is_rounded_down(proof):
     """A frequency loses less than its 2^-25th part, never grows, and is read back from its bits."""
-    hertz = proof.number("hertz", "u64")
+    # Each number of bits by itself.
+    hertz = proof.number("hertz", "u64", 1 << proof.case - 1 if proof.case else 0, (1 << proof.case) - 1)
     packed = proof.call("Frequency::from_hertz", hertz)
     read = proof.call("Frequency::hertz", packed)
     given, found = proof.wide(hertz), proof.wide(read)

@@ -7,7 +7,7 @@ it does not overflow, divide by 0 or shift too far. A construct that is not know
 
 import z3
 
-from .rust import Node, Parser, Type, Unknown
+from .rust import Node, Parser, Type, Unknown, tokens
 from .values import (
     BITS,
     INTEGERS,
@@ -72,7 +72,7 @@ class Machine:
         self_type, name = None, path
         if "::" in path:
             owner, name = path.rsplit("::", 1)
-            self_type = Parser("call", _tokens(owner)).type()
+            self_type = self.resolve(Parser("call", tokens("call", owner)).type(), Frame("", name, {}, None, True))
         function, bound, self_type = self.find(self_type, name, None) if self_type else (self.free(name, None), {}, None)
         return self.run(function, list(args), {**bound, **(types or {})}, self_type, pc)[0]
 
@@ -423,6 +423,10 @@ class Machine:
             if is_last and guard is None:
                 condition = True
             if is_last:
+                if self.match(pattern, value, frame)[0] is False:
+                    # No value of this type is that variant.
+                    frame.pc = False
+                    return None
                 return with_bound(lambda: self.eval(body, frame, expect))
             return self.branch(frame, condition, lambda: with_bound(lambda: self.eval(body, frame, expect)), lambda: arm(at + 1))
 
@@ -463,7 +467,8 @@ class Machine:
             within = both(self.domain.compare(">=", after[name], Number(type, low)), self.domain.compare("<=", after[name], Number(type, high)))
             self.must(frame, node, within, f"{name} stays in its range")
         self.must(frame, node, step(before, after), "each round keeps the invariant and comes closer to the end")
-        frame.pc, frame.store = both(pc, negated(condition)), store
+        frame.pc, frame.store = pc, store
+        self.facts.append(implies(pc, negated(condition)))
         return UNIT
 
     def on_assign(self, node, frame, expect):
@@ -1111,7 +1116,7 @@ class Machine:
         fits = lowest(type) <= low and high <= highest(type)
         if self.domain.kind == INTEGERS:
             a, b = self.domain.term(one), self.domain.term(other)
-            value = a + b if op == "+" else a - b if op == "-" else a * b
+            value = a + b if op == "+" else a - b if op == "-" else product(a, b)
             if fits:
                 return Number(type, value, low, high)
             if wrapping:
@@ -1180,7 +1185,9 @@ class Machine:
         a, b = self.domain.term(one), self.domain.term(other)
         if self.loose:
             self.fresh += 1
-            return Number(type, z3.BitVec(f"quotient {self.fresh}", WIDTHS[type]))
+            number, within = self.domain.variable(f"quotient {self.fresh}", type, 0, high)
+            self.facts.append(within)
+            return number
         return Number(type, z3.UDiv(a, b) if op == "/" else z3.URem(a, b), 0, high)
 
     def bitwise(self, node, op, one, other, frame):
@@ -1412,6 +1419,14 @@ class Machine:
         return Number("u32", width - result, width - bits.high, width - bits.low)
 
 
+def product(a, b):
+    """A product of integers, with a choice between two factors outside of it, where the solver sees the products."""
+    for one, other in ((a, b), (b, a)):
+        if z3.is_app_of(one, z3.Z3_OP_ITE):
+            return z3.If(one.arg(0), product(one.arg(1), other), product(one.arg(2), other))
+    return a * b
+
+
 def is_literal(node):
     """Whether the type of a node is that of the other side: a literal, or an operation on literals."""
     if node.kind == "number":
@@ -1421,9 +1436,3 @@ def is_literal(node):
     if node.kind == "binary":
         return is_literal(node.left) and is_literal(node.right)
     return False
-
-
-def _tokens(text):
-    from .rust import tokens
-
-    return tokens("call", text)

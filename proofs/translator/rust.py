@@ -292,7 +292,7 @@ class Parser:
             if self.eat("@"):
                 self.unknown("a bound pattern")
             return Node("p_bind", line, name=path[0])
-        return self.pattern_range(Node("path", line, path=path, args=[]), line)
+        return self.pattern_range(Node("path", line, path=path, args={}), line)
 
     def pattern_range(self, low, line):
         if self.eat("..="):
@@ -513,7 +513,7 @@ class Parser:
                 name = self.next()
                 fields[name] = self.expr() if self.eat(":") else Node("path", line, path=[name], args={})
                 self.eat(",")
-            return Node("struct", line, path=path, fields=fields, base=base)
+            return Node("struct", line, path=path, fields=fields, base=base, args=args)
         return Node("path", line, path=path, args=args)
 
     def attributes(self):

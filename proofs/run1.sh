@@ -1,1 +1,0 @@
-timeout ${T:-100} /usr/bin/python3 run.py "$@"
