@@ -35,7 +35,7 @@ ALL = [
     Mutation(WINDOWS, "an earlier reading opens its own window", "if passed >= 0 {", "if passed >= -1 {", "window_that_counts_is_never_an_earlier_one"),
     Mutation(WINDOWS, "a window ends a unit late", "let rest = window - (at & (window - 1));", "let rest = window - (at & (window - 1)) + 1;", "window_that_counts_is_never_an_earlier_one"),
     Mutation("limit/sliding_counter.rs", "the previous window counts to its end", "self.window.ends_in.min(line.window()) - 1;", "self.window.ends_in.min(line.window());", "sliding_counter_never_counts_beyond_its_limit"),
-    Mutation(TIMELINE, "a wait is a tick short", "Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })", "Ticks::new(ticks)", "wait_is_the_least_that_suffices"),
+    Mutation(TIMELINE, "a wait is a tick short", "Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })", "Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks })", "wait_is_the_least_that_suffices"),
     Mutation(TIMELINE, "a wait is a tick too long", "Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })", "Ticks::new(if self.scale().brings(ticks, units, part) { ticks + 1 } else { ticks + 1 })", "wait_is_the_least_that_suffices"),
     Mutation(TIMELINE, "a bent line drops a whole unit", "start: position.wrapping_add(is_whole as u64),", "start: position,", "bent_line_gives_nothing_twice"),
     Mutation(TIMELINE, "a bent line counts its part twice", "behind: (brought as u128 - ticks as u128 * tick) as u64,", "behind: brought,", "bent_line_gives_nothing_twice"),
