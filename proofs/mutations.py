@@ -46,6 +46,6 @@ ALL = [
     Mutation("breaker/state_word.rs", "reopenings do not stop", "reopens.min(W::LAYOUT.max_reopens()), phase)", "reopens, phase)", "transition_counts_generation_and_reopens"),
     Mutation("breaker/state_word.rs", "a generation leaks", "generation.put(generation.into())", "generation.put(generation.into() | 1)", "state_survives_packing"),
     Mutation("keyed/table/slots.rs", "a level changes the version", "Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))", "Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word) | VERSION.put(1))", "slot_changes_only_the_field_that_it_names"),
-    Mutation("quota/plan.rs", "an instant leads to the position before", "(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)", "(beat.wrapping_sub(2) as i64).0 as u64).wrapping_add(1)", "instant_leads_back_to_its_position"),
+    Mutation("quota/plan.rs", "an instant leads to the position after", "(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)", "(beat.wrapping_sub(0) as i64).0 as u64).wrapping_add(1)", "instant_leads_back_to_its_position"),
     Mutation("word32/line.rs", "a burst in 32 bits is exceeded", "if after <= self.full() { Take32", "if after <= self.full() + 1 { Take32", "take_in_32_bits_keeps_the_envelope"),
 ]

@@ -56,6 +56,7 @@ def state_survives_packing(proof):
     proof.claim(negated(empty) == negated(closed), "closed without failure is recognized")
 
 
+# CLAIM: CircuitBreaker
 @proved("breakers", cases=["u64", "u32"])
 def transition_counts_generation_and_reopens(proof):
     """A transition goes to the next generation, which wraps, and reopenings stop at the most that the word counts."""
@@ -80,25 +81,3 @@ def cooldown_ends_when_it_should(proof):
     now = proof.call("WrappingMicros::from_micros", micros)
     then = proof.call("WrappingMicros::after", now, wait)
     proof.claim(proof.machine.equal(proof.call("WrappingMicros::since", then, now), wait), "it is the wait")
-
-
-@proved("breakers", cases=[(bits, shift) for bits in (21, 11) for shift in range(0, 65 - bits)])
-def cooldown_in_few_bits_is_rounded_up(proof):
-    """In 21 or 11 bits, a cooldown has its units left when it starts, or one more; none once it is over, until the circle comes round."""
-    bits, shift = proof.case
-    most = 1 << bits - 2
-    longest, units = proof.number("longest", "u32", 3, 2 * most + 3), proof.number("units", "u32", 0, most)
-    proof.assume(proof.domain.compare("<=", proof.let("u32", 0), units), z3.ULE(units.value + 3, longest.value))
-    now, passed = proof.number("now", "u64"), proof.number("passed", "u64", 0, (1 << 63) - 1)
-    name = f"WrappingTimes<{bits}>"
-    times = Struct("WrappingTimes", [Type("const", [Number("u32", bits)])], {"shift": Number("u32", shift), "longest": longest})
-    proof.assume(z3.ULE(now.value, 2**64 - 2**shift))
-    until = proof.call(f"{name}::after", times, now, units)
-    left = proof.term(proof.call(f"{name}::left", times, until, now))
-    proof.claim(z3.Or(left == units.value, left == units.value + 1), "its units are left when it starts, rounded up")
-    then = Number("u64", now.value + passed.value)
-    proof.assume(z3.ULE(now.value, now.value + passed.value))
-    ticks = (z3.ZeroExt(32, units.value) + 1) << shift
-    later = proof.term(proof.call(f"{name}::left", times, until, then))
-    circle = z3.BitVecVal(most << shift, 64) if (most << shift) < 2**64 else z3.BitVecVal(2**64 - 1, 64)
-    proof.claim(implies(both(z3.UGE(passed.value, ticks), z3.ULT(passed.value, circle)), later == 0), "none once it is over")

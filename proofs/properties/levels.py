@@ -18,6 +18,7 @@ def level_keeps_every_debt_of_a_quarter_circle(proof):
     proof.claim(both(proof.term(ahead) < 2**55, proof.term(ahead) >= -(2**55)), "it is within half a circle")
 
 
+# CLAIM: KeyedLimiter
 @proved("levels", INTEGERS, cases=EACH["level"])
 def level_reads_as_a_legal_debt_or_as_full(proof):
     """Whatever a level holds, its word owes at most the deepest debt and the clock's step back, or nothing, and is never behind the position."""

@@ -8,6 +8,7 @@ from translator.values import INTEGERS, Number, Struct, Tuple
 from .inputs import quota
 
 
+# CLAIM: Plan
 @proved("plans")
 def instant_in_48_bits_keeps_every_debt(proof):
     """The beats that a bucket owes are read back from its level exactly, up to the longest debt, and later ones less what has passed."""
@@ -23,6 +24,7 @@ def instant_in_48_bits_keeps_every_debt(proof):
     proof.claim(proof.machine.equal(proof.call("Field::get", tags, level), tag), "the tag too")
 
 
+# CLAIM: Plan
 @proved("plans", INTEGERS, cases=range(1, 64))
 def instant_leads_back_to_its_position(proof):
     """The beat at which a position is reached leads back to that position, so nothing drifts however often a bucket is written."""

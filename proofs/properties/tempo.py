@@ -30,6 +30,7 @@ def tempo(proof, shift, bits, power):
     return Struct("Tempo", [], {"mult": mult, "inverse": inverse, "brought": proof.number("brought", "u64"), "shape": shape}), exponent - shift
 
 
+# CLAIM: RateLimiter
 @proved("tempo", INTEGERS, cases=rates())
 def wait_is_the_least_that_suffices(proof):
     """A wait of up to 2^62 ticks brings its units, and one tick less does not. A longer one is never too short. No product overflows."""
@@ -129,6 +130,7 @@ def timeline(proof, shift):
     )
 
 
+# CLAIM: a new quota
 @proved("tempo", INTEGERS, cases=SHIFTS)
 def bent_line_gives_nothing_twice(proof):
     """A changed line continues exactly where the old one is: position, part of a unit and lag together stay the same, to 2^-64 units."""

@@ -40,6 +40,7 @@ def debt_is_how_far_the_word_lies_ahead(proof):
     proof.fails_as("    let _ = TokenLine::debt({word}, {at});\n")
 
 
+# CLAIM: RateLimiter
 @proved("tokens", INTEGERS, cases=EACH["limiter"])
 def take_keeps_the_envelope(proof):
     """A take of n tokens leaves exactly n tokens more of debt, and the debt is at most a burst. Any word, any position, any quota."""
@@ -88,6 +89,7 @@ def take_refuses_only_what_is_beyond_the_burst(proof):
     )
 
 
+# CLAIM: RateLimiter
 @proved("tokens", INTEGERS, cases=EACH["limiter"])
 def missing_units_are_the_fewest_that_suffice(proof):
     """After a refusal that lacks s units, the same take succeeds at a position s units later, and at none in between."""
@@ -224,6 +226,7 @@ def struct_ticks(proof, name):
     return Struct("Ticks", [], {"0": proof.number(name, "u64")})
 
 
+# CLAIM: RateLimiter
 @proved("tokens", INTEGERS, cases=EACH["limiter"])
 def roll_back_mints_nothing(proof):
     """A roll-back lowers the debt by at most its tokens less what was refilled since, and never makes a bucket fuller than full."""
@@ -267,6 +270,7 @@ def roll_back_undoes_a_take(proof):
     )
 
 
+# CLAIM: RateLimiter
 @proved("tokens", INTEGERS, cases=EACH["limiter"])
 def refund_fills_at_most_to_full(proof):
     """A refund gives back at most its tokens and at most what is missing, says how many, rounded up, and overfills no bucket."""
@@ -289,6 +293,7 @@ def refund_fills_at_most_to_full(proof):
     )
 
 
+# CLAIM: RateLimiter
 @proved("tokens", INTEGERS, cases=EACH["limiter"])
 def heal_never_mints(proof):
     """A word is healed only if it is beyond the deepest debt and the clock's step back together, and then owes the deepest debt, never less."""

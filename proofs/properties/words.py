@@ -66,6 +66,7 @@ def parts(proof, word):
     return [proof.call("Field::get", field, word.fields["0"]) for field in constants]
 
 
+# CLAIM: Bulkhead
 @proved("words")
 def slots_change_only_the_count_that_they_name(proof):
     """Entering, leaving, joining, dequeuing and limiting change one field of a bulkhead's word, by one, and never carry into another."""
