@@ -51,7 +51,9 @@ def wait_is_the_least_that_suffices(proof):
     result = proof.term(proof.call("Tempo::wait", rate, units).fields["0"])
     (ticks,) = asked
     # Before the cast to 64 bits, which cuts nothing off on the path that goes on.
-    ticks = ticks.value.arg(1) if z3.is_app_of(ticks.value, z3.Z3_OP_ITE) else ticks.value
+    ticks = ticks.value
+    if z3.is_app_of(ticks, z3.Z3_OP_ITE):
+        ticks = ticks.arg(1) if z3.is_and(ticks.arg(0)) else ticks.arg(2)
     d, m, i, u, p = ticks, *(proof.term(number) for number in (rate.fields["mult"], rate.fields["inverse"], units, part))
     exponent = inverse_shift + shift
     enough = u * i * 2**64 - p * i
