@@ -17,6 +17,7 @@
 //! | [`full_table`] | a full table of a keyed limiter |
 //! | [`minorities`] | the most that a few callers can do to all others, and the settings that help |
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
+//! | [`evidence`] | what is proved, searched, tested or assumed, each with its command |
 //! | [`costs`] | time, memory, many cores |
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
 //! | [`own_gate`] | a gate of your own: what it takes, and how it goes together with damper's |
@@ -93,6 +94,7 @@ pub mod concurrency;
 #[cfg(feature = "config")]
 pub mod configuration;
 pub mod costs;
+pub mod evidence;
 pub mod full_table;
 pub mod guarantees;
 #[cfg(feature = "http")]

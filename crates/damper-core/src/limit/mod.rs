@@ -22,11 +22,14 @@
 // | `unsettled` | how much of a limit is reserved and not settled yet |
 // | `pausable` | a limiter that a server's `Retry-After` stops |
 // | `answer`, `usage` | the results of a check and of a peek |
+// | `counterexamples` | where a counterexample of `proofs/run` becomes a test |
 
 mod algorithm;
 mod answer;
 #[cfg(feature = "alloc")]
 mod by_plan;
+#[cfg(all(test, feature = "alloc", not(any(loom, shuttle))))]
+mod counterexamples;
 pub(crate) mod expiring_lease;
 mod fixed_window;
 mod leaky_bucket;

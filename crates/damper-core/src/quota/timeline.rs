@@ -196,6 +196,14 @@ impl Timeline {
         }
     }
 
+    /// Creates a timeline of its fields, as a counterexample of a proof has them.
+    #[cfg(test)]
+    pub(crate) const fn of_fields(fields: [u64; 8], deepest_debt: u64, unlimited: bool) -> Self {
+        let [origin, start, mult, inverse, brought, shape, deepest_ever, behind] = fields;
+        let tempo = Tempo { mult, inverse, brought, shape };
+        Self { origin, start, tempo, deepest_debt, deepest_ever, unlimited, behind }
+    }
+
     /// Returns the timeline of another quota in the fixed point of this one, with no start yet.
     pub(super) fn changed<L: Line>(&self, quota: &Quota, hertz: u64, debt_bits: u32) -> Result<Self, SetQuotaError> {
         let deepest_debt = L::deepest_debt(quota);

@@ -1,0 +1,97 @@
+//! Every interleaving of the smallest race at each packed word: two threads, one operation each, no bound on preemptions.
+//!
+//! The other files have larger models with a bound. A race for a word with a live quota beside it has too many accesses to run without one.
+//! [The weakening under which each of these was seen to fail: a `store` in place of the swap.]
+#![cfg(loom)]
+
+use damper_core::breaker::{Permit, State};
+use damper_core::time::FixedFrequency;
+use damper_core::{BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter32};
+use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
+use loom::sync::Arc;
+use loom::thread;
+
+/// Runs one operation on each of two threads, and returns whether each succeeded.
+fn race<T: Send + Sync + 'static>(word: T, operation: fn(&T) -> bool) -> (bool, bool, Arc<T>) {
+    let word = Arc::new(word);
+    let rival = {
+        let word = Arc::clone(&word);
+        thread::spawn(move || operation(&word))
+    };
+    let mine = operation(&word);
+    (mine, rival.join().unwrap(), word)
+}
+
+/// A clock that stands still, whose frequency is a constant.
+#[derive(Clone, Copy, Debug)]
+struct At(u64);
+
+impl FixedFrequency for At {
+    const HERTZ: u64 = 1_000;
+}
+
+impl Clock for At {
+    fn now(&self) -> u64 {
+        self.0
+    }
+
+    fn frequency(&self) -> u64 {
+        Self::HERTZ
+    }
+}
+
+/// Two calls race for the last token of a limiter of 32 bits: one of them gets it.
+fn last_token_in_32_bits() {
+    let limiter = RateLimiter32::new(Quota::per_second(1), At(7)).unwrap();
+    let (mine, its, _) = race(limiter, |limiter| limiter.check().is_ok());
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn limiter_of_32_bits_gives_its_last_token_once() {
+    check(last_token_in_32_bits);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn limiter_of_32_bits_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token_in_32_bits);
+}
+
+/// Two failures race: both count, so the second one opens a breaker of 32 bits.
+fn failures_in_32_bits() {
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let breaker = CircuitBreaker32::new(config, At(7)).unwrap();
+    let (_, _, breaker) = race(breaker, |breaker| breaker.try_acquire().map(Permit::failure).is_ok());
+    assert_eq!(breaker.state(), State::Open, "two failures count");
+}
+
+#[test]
+fn breaker_of_32_bits_counts_both_failures() {
+    check(failures_in_32_bits);
+}
+
+#[test]
+#[should_panic(expected = "two failures count")]
+fn breaker_of_32_bits_counts_both_failures_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, failures_in_32_bits);
+}
+
+/// Two failures race: both count, so the second one opens a breaker of 64 bits.
+fn failures_in_64_bits() {
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let breaker = CircuitBreaker::with_clock(config, Stopped(7));
+    let (_, _, breaker) = race(breaker, |breaker| breaker.try_acquire().map(Permit::failure).is_ok());
+    assert_eq!(breaker.state(), State::Open, "two failures count");
+}
+
+#[test]
+fn breaker_of_64_bits_counts_both_failures() {
+    check(failures_in_64_bits);
+}
+
+#[test]
+#[should_panic(expected = "two failures count")]
+fn breaker_of_64_bits_counts_both_failures_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, failures_in_64_bits);
+}

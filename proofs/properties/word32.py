@@ -1,0 +1,70 @@
+"""The token bucket in 32 bits: `word32/line.rs`."""
+
+import z3
+
+from proof import proved
+from translator.values import INTEGERS, Number, Struct, both, implies, negated
+
+# The fraction bits of a line whose burst is below 2^28 units.
+BITS = range(29)
+
+
+def line(proof, bits=0, shift=0):
+    """Any line with these fraction bits and this shift: the burst is below 2^28 units, and the reach at most two bursts."""
+    burst = proof.number("burst", "u32", 0, max(0, (1 << 28 - bits) - 1))
+    fields = {
+        "mult": proof.number("mult", "u32", 0, 1 << 31),
+        "shift": Number("u32", shift),
+        "fraction_bits": Number("u32", bits),
+        "burst": burst,
+        "reach": proof.number("reach", "u32", 0, (1 << 29) - 1),
+        "pace": proof.number("pace", "u64", 0, 1 << 34),
+        "pace_shift": proof.number("pace_shift", "u32", 0, 63),
+    }
+    return Struct("Line32", [], fields)
+
+
+@proved("word32", INTEGERS, cases=BITS)
+def take_in_32_bits_keeps_the_envelope(proof):
+    """A take of 1 to a burst of tokens costs exactly these and leaves at most a burst of debt, or says what is owed."""
+    bits = proof.case
+    its = line(proof, bits)
+    word, at, n = (proof.number(name, "u32") for name in ("word", "at", "n"))
+    proof.assume(proof.call("Line32::is_takeable", its, n))
+    owed = proof.term(proof.call("Line32::owed", word, at))
+    result = proof.call("Line32::take", its, word, at, n)
+    after, taken = result.payloads["Taken"][0], result.is_("Taken")
+    full, cost = proof.wide(its.fields["burst"]) * 2**bits, n.value * 2**bits
+    behind = proof.term(proof.call("Line32::owed", after, at))
+    proof.claim(implies(taken, both(behind == owed + cost, behind <= full)), "it costs its tokens, within the burst")
+    proof.claim(implies(negated(taken), both(owed + cost > full, proof.term(result.payloads["Owed"][0]) == owed)), "a refusal says what is owed")
+    proof.claim(proof.wide(n) <= proof.wide(its.fields["burst"]), "more than a burst is never tried")
+    proof.claim(n.value >= 1, "nor nothing")
+
+
+@proved("word32", INTEGERS, cases=BITS)
+def circled_word_reads_as_full(proof):
+    """A debt beyond the reach counts as none, and what remains is rounded down and at most the burst."""
+    its = line(proof, proof.case)
+    word, at = proof.number("word", "u32"), proof.number("at", "u32")
+    owed, surely = (proof.call(f"Line32::{name}", *args) for name, args in (("owed", (word, at)), ("surely_owed", (its, word, at))))
+    reach = proof.wide(its.fields["reach"])
+    proof.claim(proof.term(surely) == z3.If(proof.term(owed) > reach, 0, proof.term(owed)), "beyond the reach it is none")
+    remaining, one = proof.term(proof.call("Line32::remaining", its, surely)), 2**proof.case
+    full = proof.wide(its.fields["burst"]) * one
+    left = z3.If(full > proof.term(surely), full - proof.term(surely), 0)
+    proof.claim(both(remaining * one <= left, left < (remaining + 1) * one), "what remains is rounded down")
+
+
+@proved("word32", cases=range(64))
+def wait_in_32_bits_is_rounded_up(proof):
+    """The wait is the product with the pace, rounded up, and does not overflow: 0 for nothing, never where the pace is unknown."""
+    its = line(proof)
+    its = its.with_field("pace_shift", Number("u32", proof.case))
+    units = proof.number("units", "u32", 0, (1 << 29) - 1)
+    # The product does not matter here, only that it and the sum fit: at most 29 bits and 34.
+    wait = proof.call("Line32::wait", its, units).fields["0"]
+    proof.claim(implies(units.value == 0, proof.term(wait) == 0), "nothing takes no time")
+    unknown = both(units.value != 0, its.fields["pace"].value == 0)
+    proof.claim(implies(unknown, proof.term(wait) == 2**64 - 1), "an unknown pace never ends")
+
