@@ -24,8 +24,6 @@ pub use kind::{Event, Kind};
 pub use observe::Observe;
 pub use refusal_details::{DeadlineStage, RefusalDetails};
 
-#[cfg(feature = "tracing")]
-use log_sampler::{LogSampler, Sample, millis};
 use crate::Head;
 use crate::limit::{Limit, LimitError, Limited};
 use alloc::string::String;
@@ -38,6 +36,8 @@ use core::time::Duration;
 use damper_core::breaker::{CircuitOpen, State, StateChange};
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::gate::Refusal;
+#[cfg(feature = "tracing")]
+use log_sampler::{LogSampler, Sample, millis};
 #[cfg(feature = "metrics")]
 use {
     alloc::vec::Vec,
