@@ -113,6 +113,7 @@
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
 //! | `live` | a page for browsers that shows all these live, and changes them |
+//! | `logs` | limits of log calls, which count what they suppress |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
 //! # Features
@@ -137,6 +138,8 @@
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
 //! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what those for HTTP and Mesh do |
 //! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
+//! | `logs` | | limits of log calls for the facade `log`, and with `defmt` for firmware |
+//! | `logs-tracing` | | these for the facade `tracing`, and a layer with a limit per call site (with `logs` and `std`) |
 //! | `redis` | | one limit across machines, on Redis (with `tokio`) |
 //! | `redis-tls` | | that with TLS: `rediss://` and `valkeys://` (with `redis`) |
 //! | `shm` | | memory that processes share, for limits on [`words`] (with `rustix` and `std`; empty but on Linux) |
@@ -156,6 +159,7 @@
 //! | [`damper-config`](https://docs.rs/damper-config) | `config` |
 //! | [`damper-metrics`](https://docs.rs/damper-metrics) | `metrics` |
 //! | [`damper-live`](https://docs.rs/damper-live) | `live` |
+//! | [`damper-log`](https://docs.rs/damper-log) | `logs` |
 //! | [`damper-redis`](https://docs.rs/damper-redis) | `redis` |
 //! | [`damper-shm`](https://docs.rs/damper-shm) | `shm` |
 //!
@@ -183,6 +187,9 @@ pub use damper_http::wire;
 #[cfg(feature = "live")]
 #[doc(inline)]
 pub use damper_live as live;
+#[cfg(feature = "logs")]
+#[doc(inline)]
+pub use damper_log as logs;
 #[cfg(feature = "mesh")]
 #[doc(inline)]
 pub use damper_mesh as mesh;

@@ -30,6 +30,7 @@
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `tiered_api` | an axum API with tiers: quotas from a file that is reloaded, headers, metrics for Prometheus |
 //! | `hyper_server` | a hyper server with a limit per client, without tower |
+//! | `log_limits` | a flood of errors that fills no disk: a limit for every call site, for one, and exact counts |
 //! | `limit_elsewhere` | a limit of one's own that takes its time: a task that keeps it is asked over a channel |
 //! | `tonic_echo` | a tonic server with a limit per client; a client's own retry inside of a breaker |
 //! | `own_gate` | a gate of one's own, which is closed at night, beside a limit per user |

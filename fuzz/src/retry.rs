@@ -42,6 +42,7 @@ enum GrowthInput {
     /// In thousandths above one.
     Exponential(u16),
     Fibonacci,
+    Linear,
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -377,13 +378,14 @@ pub fn retry(input: RetryInput) {
         GrowthInput::Constant => Growth::Constant,
         GrowthInput::Exponential(more) => Growth::Exponential(1_000 + u32::from(more)),
         GrowthInput::Fibonacci => Growth::Fibonacci,
+        GrowthInput::Linear => Growth::Linear,
     };
     let jitter = match policy.jitter {
         JitterInput::None => Jitter::None,
         JitterInput::Full => Jitter::Full,
         JitterInput::Equal => Jitter::Equal,
         JitterInput::Decorrelated => Jitter::Decorrelated,
-        JitterInput::Proportional => Jitter::Proportional,
+        JitterInput::Proportional => Jitter::PROPORTIONAL,
     };
     let mut model = Model {
         max_attempts: u32::from(policy.max_attempts).max(1),

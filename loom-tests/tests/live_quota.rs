@@ -304,3 +304,22 @@ fn first_use_keeps_a_changed_quota() {
         assert!(set == Err(SetQuotaError::Busy) || limiter.quota() == quota, "it stays");
     });
 }
+
+/// A share grows while another thread takes all that is there: no token is added.
+///
+/// [The tokens charged after the larger share is published.]
+#[test]
+fn larger_share_adds_no_tokens() {
+    check_preemptions(1, || {
+        let whole = Quota::per_hour(1).burst(3);
+        let limiter = Arc::new(RateLimiter::with_clock(whole, Stopped(7)));
+        limiter.set_share(Some(whole.burst(1))).unwrap();
+        let taker = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || limiter.take_up_to(3))
+        };
+        limiter.set_share(Some(whole)).unwrap();
+        let taken = taker.join().unwrap() + limiter.take_up_to(3);
+        assert_eq!(taken, 1, "tokens of a bucket that had one");
+    });
+}

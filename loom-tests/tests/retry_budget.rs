@@ -3,7 +3,7 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
+use damper_core::retry::{Budget, Failure, RetryBucket, RetryBudget, RetryBudgetConfig, RetryQuota, RetryThrottle};
 use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
@@ -137,4 +137,37 @@ fn throttle_counts_every_outcome() {
 #[should_panic(expected = "every outcome is counted")]
 fn throttle_counts_every_outcome_unless_flawed() {
     check_flawed(Flaw::BlindExchange, throttle_model);
+}
+
+/// Two retries race for the tokens of a quota, and one succeeds. None is spent twice, and none is lost.
+fn quota_model() {
+    let quota = Arc::new(RetryQuota::new(6).unwrap());
+    let rival = {
+        let quota = Arc::clone(&quota);
+        thread::spawn(move || {
+            let is_made = quota.try_withdraw();
+            if is_made {
+                quota.retry_succeeded(Failure::TRANSIENT);
+            }
+            is_made
+        })
+    };
+    let mine = quota.try_withdraw();
+    let theirs = rival.join().unwrap();
+    assert!(mine || theirs, "one of them found five tokens");
+    let left = if mine { 1 } else { 6 };
+    assert_eq!(quota.tokens(), left, "each token is spent once");
+}
+
+// CLAIM: RetryBudget
+#[test]
+fn quota_spends_each_token_once() {
+    check(quota_model);
+}
+
+/// [A word that is stored and not swapped.]
+#[test]
+#[should_panic(expected = "each token is spent once")]
+fn quota_spends_each_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, quota_model);
 }

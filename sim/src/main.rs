@@ -4,6 +4,7 @@
 //! client-side throttling; charts are written into a folder. `throttling --bars [FIRST LAST]`: the figures that damper's
 //! strategies have to reach, at these seeds or at 1 to 20.
 //!
+//! `sizing`: how crowded a keyed limiter is by the number of its busy keys, and what it refuses then.
 //! `crowd [CAPACITY]`: what becomes of clients when a keyed limiter's table is full, for all policies and for other sizes.
 //!
 //! `tiers [CAPACITY]`: what a flood of one tier does to the clients of another, and what tiers do that no key is in.
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         [] => return throttling(&[]),
         ["throttling", ref options @ ..] => return throttling(options),
         ["look-first"] => look_first(),
+        ["sizing"] => sizing(),
         ["crowd"] => crowd(8_192),
         ["crowd", capacity] => match capacity.parse() {
             Ok(capacity) => crowd(capacity),
@@ -98,7 +100,7 @@ fn main() -> ExitCode {
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       damper-sim refunds\n       \
+                "usage: damper-sim sizing\n       damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       damper-sim refunds\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -262,6 +264,27 @@ fn crowd(capacity: usize) {
         let [slow, fast, fastest] = floods.map(|(quota, rate)| crowd(quota, 1).refused_in_flood(rate).0);
         let split = format!("{} and {buckets}", half_slots as f64 / 2.0);
         println!("{split:>15} {a:>7.3} {b:>7.3} {c:>7.3} {slow:>13.2} {fast:>13.2} {fastest:>15.2}");
+    }
+}
+
+/// Prints how crowded the shared words are, and what is refused then, by the number of busy keys.
+fn sizing() {
+    println!(
+        "Busy keys beside the capacity: busy share of the shared words, refused calls in percent, capacity 8192\n"
+    );
+    println!("{:>6} {:>9} {:>16} {:>16} {:>16}", "busy", "crowding", "1 call at 20/h", "10 at 20/h", "20 at 20/h");
+    for load in [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0] {
+        let crowd = |calls| Crowd {
+            quota: Quota::per_hour(20),
+            calls,
+            capacity: 8_192,
+            when_full: WhenFull::SharedOverflow,
+            shared_buckets: None,
+            tiers: 1,
+            seed: 1,
+        };
+        let refused = [1, 10, 20].map(|calls| format!("{:>16.3}", crowd(calls).refused_at_load(load, 3).0));
+        println!("{:>5}% {:>9.3} {}", load * 100.0, crowd(20).crowding_at_load(load), refused.join(" "));
     }
 }
 

@@ -9,6 +9,7 @@
 //! | you want | take |
 //! |---|---|
 //! | to protect one process | a [`RateLimiter`](crate::RateLimiter) in each |
+//! | a part of a quota in each process, as many as there are | a [`LiveShare`](crate::quota::LiveShare): see "Shares without a server" |
 //! | a limit per client, and any process may get its requests | a [`KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) |
 //! | one limit for a fleet, as of an upstream service or a database | a [`RedisLimiter`](crate::redis::RedisLimiter) |
 //! | a quota of its own for each key, which the caller knows | a [`PlannedRedisLimiter`](crate::redis::PlannedRedisLimiter) |
@@ -60,6 +61,39 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Shares without a server
+//!
+//! Where each process may have a fixed part of the quota, but their number changes, a [`LiveShare`](crate::quota::LiveShare) computes the part
+//! from the list of those that live. It does no I/O: whatever discovers the members tells it. Its limiter gets each new part by
+//! [`set_share`](crate::RateLimiter::set_share), which leaves the tokens as they are, and costs a check nothing.
+//!
+//! ```
+//! use damper::quota::LiveShare;
+//! use damper::{Quota, RateLimiter};
+//! use std::time::{Duration, Instant};
+//!
+//! let whole = Quota::per_second(10_000);
+//! let limiter = RateLimiter::new(whole);
+//! // A change of the members is known to all of them after a second. A member that hears nothing for three seconds stops.
+//! let mut share = LiveShare::new(whole, "10.0.0.7", Duration::from_secs(1)).fence_after(Duration::from_secs(3));
+//! let start = Instant::now();
+//!
+//! // In a task that runs once a second:
+//! let members = ["10.0.0.7", "10.0.0.8"]; // from DNS, files or an orchestrator
+//! share.view(members.map(|member| (member, 1)), start.elapsed());
+//! limiter.set_share(share.terms(start.elapsed()).quota)?;
+//! # Ok::<(), damper::SetQuotaError>(())
+//! ```
+//!
+//! The members together stay within the quota if every change reaches each of them within the stated delay, or they have stopped by their
+//! fence. In a simulated fleet of three to eight greedy members, with a change in every 15 s, they used 97 % of the quota with views
+//! up to a second late, 90 % up to five seconds late, and were never beyond it. A larger share that begins at once is up to several
+//! bursts beyond it, and so is a fleet without a fence when members are cut off.
+//!
+//! A process that meets few of a client's requests has its whole part for them, so a limit per client is better on Redis. The
+//! example [`shares`](https://github.com/damper-rs/damper/blob/main/examples/shares.rs) has members that find one another by files, join, crash
+//! and are cut off.
 //!
 //! # Plans and trees
 //!

@@ -13,12 +13,14 @@
 //! | [`Plan`](crate::Plan) | a key under it is never late and at most 256 ns early; plans that mix on a key obey the law of [`trees`](super::trees); a debt is converted once |
 //! | [`QuotaTree`](crate::QuotaTree) | all costs or none; no bucket exceeds its plan by more than its refunds, and those are bounded; a call within a guarantee that is kept for it is served |
 //! | [`redis::RedisTree`](crate::redis::RedisTree) | the same across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
+//! | [`LiveShare`](crate::quota::LiveShare) | the members of a fleet allow together at most the whole quota's burst and rate, if each learns of a change within the stated delay or has stopped by its fence; with fewer tokens than members, a burst of one each |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
 //! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
 //! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
+//! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | all | no panic on any input, no `unsafe` but in `damper-shm`; a decision takes no lock and allocates nothing, but for the exceptions below |
 //!
 //! # Limits of the guarantees
@@ -50,7 +52,8 @@
 //! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
 //! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
 //! box. A layer of rate limits allocates a box for a request whose response gets headers or corrects its cost, and for one that a
-//! [candidate](crate::shadow) refuses.
+//! [candidate](crate::shadow) refuses. The other layers of HTTP that hold or end a permit allocate a box for a call that has a
+//! [`Deadline`](crate::Deadline), or whose latency is measured.
 //!
 //! # Units and rounding
 //!

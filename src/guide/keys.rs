@@ -14,7 +14,8 @@
 //! | 1,000,000 | 51 MB |
 //!
 //! That is 51 bytes a key: two slots of 16 bytes, and two shared buckets of 8 bytes for keys without a slot. Every seven buckets share a
-//! header of 8 bytes. All of it is allocated at construction, and it never grows.
+//! header of 8 bytes. All of it is allocated at construction, and it never grows. [`sizing`](super::sizing) has a table from the keys of a
+//! minute to a capacity.
 //!
 //! # When it is full
 //!

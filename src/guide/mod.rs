@@ -13,6 +13,7 @@
 //! | [`trees`] | any quota for any key; users, teams and organisations in one decision; estimates |
 //! | [`words`] | limits that processes share; what a kill, a stop, an update and a reboot do |
 //! | [`coming_from`] | the names and programs of other libraries beside damper's |
+//! | [`sizing`] | from the keys you see in a minute to a capacity, and when to raise it |
 //! | [`full_table`] | a full table of a keyed limiter |
 //! | [`minorities`] | the most that a few callers can do to all others, and the settings that help |
 //! | [`guarantees`] | the exact guarantees of each part, and their limits |
@@ -20,10 +21,11 @@
 //! | `trying` | what a candidate would refuse, before it refuses anyone; the smallest quota for yesterday's traffic |
 //! | [`own_gate`] | a gate of your own: what it takes, and how it goes together with damper's |
 //! | [`testing`] | how to test your own code: time, refusals, layers |
-//! | `across_machines` | one limit for a fleet, on Redis: leases, policies, losses (feature `redis`) |
+//! | `across_machines` | one limit for a fleet: shares without a server, and on Redis leases, policies, losses (feature `redis`) |
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
+//! | `logs` | log calls that repeat: one call site or all, what is suppressed and when it is reported (feature `logs`) |
 //! | `live` | a page that shows limits and breakers live, and changes them (feature `live`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
 //!
@@ -40,6 +42,7 @@
 //! | wait instead of being refused | [`limiter.acquire(n).wait()`](crate::RateLimiter::acquire); in async code `limiter.acquire(n).await` (feature `tokio`); for a key's tokens [`limits.acquire(&key, n)`](crate::KeyedLimiter::acquire) | [`waiting`] |
 //! | ask a million times a second from every core | [`RateLimiter::leasing`](crate::RateLimiter::leasing), [`Striped`](crate::Striped) | [`waiting`], [`costs`] |
 //! | stop all callers while a server says `Retry-After` | [`Pausable`](crate::Pausable) around any limiter | [`waiting`] |
+//! | divide a quota among processes that come and go, without a server | [`quota::LiveShare`](crate::quota::LiveShare); the example `shares` | [`across_machines`] |
 //! | hold one limit across machines, on Redis, with most checks local | [`redis::RedisLimiter`](crate::redis::RedisLimiter), per key [`redis::KeyedRedisLimiter`](crate::redis::KeyedRedisLimiter) (feature `redis`); `cargo run --release -p damper-redis --example fleet` shows it while Redis fails | [`across_machines`] |
 //! | use words of 32 bits, for firmware | [`RateLimiter32`](crate::RateLimiter32), [`CircuitBreaker32`](crate::CircuitBreaker32) | [`word32`](crate::word32) |
 //! | share limits among the workers of a pre-forked server, or two cores | [`words::WordLimiter`](crate::words::WordLimiter), per key [`words::WordTable`](crate::words::WordTable), calls in flight [`words::WordBulkhead`](crate::words::WordBulkhead) | [`words`] |
@@ -56,6 +59,7 @@
 //! | put a breaker, a throttle, pacing, a limit or a bulkhead around a tower service that knows no `http::Request`: `reqwest::Client`, a database | [`tower::GateLayer`](crate::tower::GateLayer), [`tower::PacingLayer`](crate::tower::PacingLayer) | [`tower`](crate::tower) |
 //! | put a gate of your own into any of these places | [`gate::Gate`](crate::gate::Gate); before a service [`tower::GateLayer`](crate::tower::GateLayer) | [`own_gate`] |
 //! | exchange limits and deadlines with other services in JSON | [`mesh::MeshLayer`](crate::mesh::MeshLayer), [`mesh::Client`](crate::mesh::Client) (feature `mesh`) | [`mesh`] |
+//! | keep an error that repeats from filling the logs, and know how often it came | [`logs::tracing_limited!`](crate::logs::tracing_limited), [`logs::log_limited!`](crate::logs::log_limited), in firmware `defmt_limited!`; for all call sites [`logs::LimitedLayer`](crate::logs::LimitedLayer) (features `logs`, `logs-tracing`) | [`logs`] |
 //! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
@@ -69,7 +73,14 @@
 //! The examples advance a [`ManualClock`](crate::ManualClock). With `RateLimiter::new` they use real time.
 // The table names items of every feature.
 #![cfg_attr(
-    not(all(feature = "config", feature = "live", feature = "mesh", feature = "redis", feature = "tonic")),
+    not(all(
+        feature = "config",
+        feature = "live",
+        feature = "logs-tracing",
+        feature = "mesh",
+        feature = "redis",
+        feature = "tonic"
+    )),
     allow(rustdoc::broken_intra_doc_links)
 )]
 
@@ -89,6 +100,8 @@ pub mod http;
 pub mod keys;
 #[cfg(feature = "live")]
 pub mod live;
+#[cfg(feature = "logs")]
+pub mod logs;
 #[cfg(feature = "mesh")]
 pub mod mesh;
 #[cfg(feature = "metrics")]
@@ -97,6 +110,7 @@ pub mod minorities;
 pub mod own_gate;
 pub mod rates;
 pub mod retries;
+pub mod sizing;
 pub mod testing;
 pub mod throttles;
 #[cfg(feature = "alloc")]

@@ -42,7 +42,8 @@
 //! | over any time `T` | reserve + floor · T + ratio · calls in T and one ttl before | without "one ttl before" | no bound by calls |
 //!
 //! Use the first by default. The second is for a bound that must also hold for short intervals, and the third for the
-//! same rule as gRPC clients in other languages.
+//! same rule as gRPC clients in other languages. [`RetryQuota`](crate::retry::RetryQuota) has the rule of AWS's SDKs: a retry takes
+//! tokens by the kind of failure, and gets them back if it succeeds.
 //!
 //! # In which order
 //!

@@ -55,6 +55,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Quota: key displayed,
         Plan: key,
         Alignment: key defaulted,
+        LiveShare<&'static str>: shared,
+        ShareTerms: value,
         SetQuotaError: key error,
         SetConfigError: key error,
         ParseQuotaError: key error,
@@ -315,6 +317,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         RetryBudget: shared defaulted,
         RetryBucket: shared,
         RetryThrottle: shared,
+        RetryQuota: shared,
         Unlimited: key defaulted,
         RetryBudgetConfig: key defaulted,
         RetryBudgetConfigBuilder: shared cloned,
@@ -323,6 +326,23 @@ fn types_of_retries_have_the_traits_users_expect() {
         HedgeConfig: key defaulted,
         HedgeConfigBuilder: shared cloned,
         HedgeStatus: key,
+    }
+}
+
+#[cfg(feature = "logs")]
+#[test]
+fn types_of_limits_of_logs_have_the_traits_users_expect() {
+    use damper::logs::*;
+
+    table! {
+        LogLimit: shared,
+        SuppressedCount: key defaulted displayed,
+    }
+    #[cfg(feature = "logs-tracing")]
+    table! {
+        LimitedLayer<()>: shared,
+        LimitedLayerBuilder: shared cloned,
+        LogReports: shared,
     }
 }
 
@@ -734,6 +754,7 @@ fn table_names_every_public_type() {
         include_str!("../../docs/api/damper-core.txt"),
         include_str!("../../docs/api/damper-http.txt"),
         include_str!("../../docs/api/damper-live.txt"),
+        include_str!("../../docs/api/damper-log.txt"),
         include_str!("../../docs/api/damper-tonic.txt"),
         include_str!("../../docs/api/damper-tower.txt"),
         include_str!("../../docs/api/damper-mesh.txt"),

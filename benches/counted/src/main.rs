@@ -19,6 +19,7 @@ mod gates;
 mod keys;
 mod layers;
 mod limits;
+mod logs;
 mod pacers;
 mod remote;
 mod retries;
@@ -27,6 +28,7 @@ mod still;
 mod throttles;
 mod words;
 
+use std::hint::black_box;
 use std::process::ExitCode;
 
 /// Is made many times. A box, so that it is not inlined into the loop around it.
@@ -67,6 +69,7 @@ fn all() -> impl Iterator<Item = &'static Row> {
         shadows::ROWS,
         remote::ROWS,
         layers::ROWS,
+        logs::ROWS,
         words::ROWS,
     ]
     .into_iter()
@@ -79,11 +82,36 @@ fn prepared(mut call: Call) -> Call {
     call
 }
 
+/// Repeats a call, at each of these depths of the stack in turn.
+///
+/// A copy of more than 256 bytes takes more instructions at some addresses than at others, in steps of a cache line or two. Where the stack
+/// begins depends on the environment and on the path of the program, and each change of the code moves what is on it. A count over all
+/// offsets depends on none of these.
 #[inline(never)]
 fn repeat(mut call: Call, times: u32) {
-    for _ in 0..times {
-        assert!(call(), "every call is of the kind that is counted");
+    const DEPTHS: [fn(&mut Call) -> bool; 8] = [
+        deeper_by::<0>,
+        deeper_by::<16>,
+        deeper_by::<32>,
+        deeper_by::<48>,
+        deeper_by::<64>,
+        deeper_by::<80>,
+        deeper_by::<96>,
+        deeper_by::<112>,
+    ];
+    for deeper in DEPTHS.iter().cycle().take(times as usize) {
+        assert!(deeper(&mut call), "every call is of the kind that is counted");
     }
+}
+
+/// Makes a call below so many bytes of the stack.
+#[inline(never)]
+fn deeper_by<const BYTES: usize>(call: &mut Call) -> bool {
+    let above = black_box([0u8; BYTES]);
+    let passed = call();
+    // Keeps the bytes until then, and the call from being the last thing that the function does.
+    black_box(&above);
+    passed
 }
 
 fn main() -> ExitCode {

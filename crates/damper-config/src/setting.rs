@@ -297,7 +297,7 @@ choice! { Jitter {
     "full" => Jitter::Full,
     "equal" => Jitter::Equal,
     "decorrelated" => Jitter::Decorrelated,
-    "proportional" => Jitter::Proportional,
+    "proportional" => Jitter::PROPORTIONAL,
     "none" => Jitter::None,
 } }
 

@@ -1,4 +1,4 @@
-//! Items for `damper-http`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
+//! Items for `damper-http`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
@@ -17,6 +17,7 @@ pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
+pub use crate::sync::Tally;
 pub use crate::throttle::pacing::{MakeAttempts, PacedFuture, SeenPause};
 pub use crate::time::human::Human;
 

@@ -84,7 +84,7 @@ const BUFFER: usize = 64 * 1024;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let retry = Retry::new(4)
-///     .backoff(Backoff::exponential(Duration::from_millis(100)).jitter(Jitter::Proportional))
+///     .backoff(Backoff::exponential(Duration::from_millis(100)).jitter(Jitter::PROPORTIONAL))
 ///     .budget(&THROTTLE);
 /// let retries = RetryLayer::sleeping_by(retry, sleep).protocol(GrpcRetries::on([Code::Unavailable, Code::Aborted]));
 ///

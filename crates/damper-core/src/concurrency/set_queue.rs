@@ -145,8 +145,8 @@ impl<P: InFlight<Refusal: Into<LimitSetRefusal>>> InFlight for SetQueue<P> {
         self.wake_first();
     }
 
-    fn quota_changed(&self) {
-        self.bound.quota_changed();
+    fn limits_changed(&self) {
+        self.bound.limits_changed();
         self.wake_first();
     }
 }

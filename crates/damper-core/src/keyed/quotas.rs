@@ -21,7 +21,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     ///
     /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
-        self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock);
+        drop(self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock));
         self.table.wake_all();
         Ok(())
     }
@@ -101,7 +101,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
             }
         }
         for change in changes.into_iter().flatten() {
-            change.publish::<A::Line>(&self.clock);
+            drop(change.publish::<A::Line>(&self.clock));
         }
         self.table.wake_all();
         Ok(())

@@ -203,7 +203,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
-        prepared.0.publish::<WindowLine>(clock);
+        drop(prepared.0.publish::<WindowLine>(clock));
     }
 }
 

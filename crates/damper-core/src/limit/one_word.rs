@@ -4,8 +4,8 @@
 //! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
 
 use super::algorithm::{JudgedTake, Look, PreparedQuota};
-use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, SetQuotaError};
-use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
+use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, QuotaChange, SetQuotaError};
+use crate::sync::{AtomicU64, Claim, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 
@@ -114,6 +114,21 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// Prepares to put a quota in force, as [`Algorithm::prepare_quota`] does.
     pub(super) fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
+    }
+
+    /// Keeps other changers of the quota out until the claim is dropped.
+    pub(super) fn claim(&self) -> Result<Claim<'_>, SetQuotaError> {
+        self.quota.claim()
+    }
+
+    /// Prepares to put a quota in force, for the changer that has the claim.
+    pub(super) fn prepare_under<'a>(
+        &'a self,
+        claim: Claim<'a>,
+        quota: Quota,
+        clock: &impl Clock,
+    ) -> Result<QuotaChange<'a>, SetQuotaError> {
+        self.quota.prepare_under::<L>(claim, quota, clock)
     }
 
     /// Observes once, for the fast path. `None` without a line or a limit, or if the quota changed meanwhile.

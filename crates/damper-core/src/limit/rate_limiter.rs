@@ -372,6 +372,38 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_up_to(n, &self.clock)
     }
 
+    /// Puts the share of a quota in force that a [`LiveShare`](crate::quota::LiveShare) returns; `None` refuses all.
+    ///
+    /// The tokens stay as they are, as far as the new burst has room for them: a larger share begins to fill where the smaller
+    /// one was. [`set_quota`](Self::set_quota) leaves the *debt* as it is and adds the difference of the bursts at once, which a
+    /// fleet that moves a quota between its members would allow twice.
+    ///
+    /// A check that runs beside the change may be refused although tokens are there. None is allowed beyond both quotas.
+    ///
+    /// # Errors
+    ///
+    /// [`SetQuotaError`], as for [`set_quota`](Self::set_quota). The old quota then stays. Every share fits a limiter that was
+    /// built with the whole quota, unless the `max_debt` of a quota is larger than that of the whole.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{ManualClock, Quota, RateLimiter};
+    ///
+    /// let whole = Quota::per_second(100);
+    /// let limiter = RateLimiter::with_clock(whole, ManualClock::new());
+    /// limiter.set_share(None)?; // nobody knows of this member yet
+    /// assert!(limiter.check().is_err());
+    /// limiter.set_share(Some(Quota::per_second(50)))?;
+    /// assert_eq!(limiter.peek().remaining(), 0); // a share begins empty
+    /// # Ok::<(), damper::SetQuotaError>(())
+    /// ```
+    pub fn set_share(&self, share: Option<Quota>) -> Result<(), SetQuotaError> {
+        let quota = share.unwrap_or(Quota::per_second(0).max_debt(0));
+        self.algorithm.set_quota_keeping_tokens(quota, &self.clock)
+    }
+
     /// Takes `n` tokens like [`check_n`](Self::check_n), but lets a *full* bucket give more than its burst.
     ///
     /// Use it for rare large requests. Such a request leaves a debt, and nothing is allowed until the debt is repaid.

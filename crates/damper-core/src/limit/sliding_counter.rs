@@ -279,7 +279,7 @@ impl Algorithm for SlidingCounter {
     }
 
     fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
-        prepared.0.publish::<WindowLine>(clock);
+        drop(prepared.0.publish::<WindowLine>(clock));
     }
 }
 

@@ -282,7 +282,7 @@ impl LiveQuota {
 
     /// Puts `quota` in force.
     pub(crate) fn set<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
-        self.prepare::<L>(quota, clock)?.publish::<L>(clock);
+        drop(self.prepare::<L>(quota, clock)?.publish::<L>(clock));
         Ok(())
     }
 
@@ -290,7 +290,21 @@ impl LiveQuota {
     ///
     /// Until the change is published or dropped, other changers get [`SetQuotaError::Busy`].
     pub(crate) fn prepare<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<QuotaChange<'_>, SetQuotaError> {
-        let claim = self.published.claim().ok_or(SetQuotaError::Busy)?;
+        self.prepare_under::<L>(self.claim()?, quota, clock)
+    }
+
+    /// Keeps other changers out until the claim is dropped.
+    pub(crate) fn claim(&self) -> Result<Claim<'_>, SetQuotaError> {
+        self.published.claim().ok_or(SetQuotaError::Busy)
+    }
+
+    /// Prepares to put `quota` in force, for the changer that has the claim.
+    pub(crate) fn prepare_under<'a, L: Line>(
+        &'a self,
+        claim: Claim<'a>,
+        quota: Quota,
+        clock: &impl Clock,
+    ) -> Result<QuotaChange<'a>, SetQuotaError> {
         let mut epoch = self.published.unordered_epoch();
         if epoch == UNANCHORED {
             let line = self.initial_line::<L>(clock);
@@ -359,20 +373,26 @@ pub(crate) struct QuotaChange<'a> {
     changed: Timeline,
 }
 
-impl QuotaChange<'_> {
-    /// Puts the quota in force.
-    pub(crate) fn publish<L: Line>(self, clock: &impl Clock) {
-        let Self { live, claim, quota, old, changed } = &self;
-        let new = changed.starting(clock.now(), old);
-        if !new.is_slower_than(old) {
-            live.publish::<L>(claim, quota, &new);
-            return;
+impl<'a> QuotaChange<'a> {
+    /// Puts the quota in force, and returns the claim, which keeps other changers out.
+    pub(crate) fn publish<L: Line>(self, clock: &impl Clock) -> Claim<'a> {
+        let Self { live, claim, quota, old, changed } = self;
+        let new = changed.starting(clock.now(), &old);
+        if !new.is_slower_than(&old) {
+            live.publish::<L>(&claim, &quota, &new);
+            return claim;
         }
         // Until this is published, checks read the clock on the old line, and the slower line falls behind them. No word may
         // lie ahead of the tokens produced, so the line is bent a second time, from where the old line is then. Between the
         // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
-        live.publish::<L>(claim, quota, &new.without_healing());
-        live.publish::<L>(claim, quota, &changed.starting(clock.now(), old));
+        live.publish::<L>(&claim, &quota, &new.without_healing());
+        live.publish::<L>(&claim, &quota, &changed.starting(clock.now(), &old));
+        claim
+    }
+
+    /// Puts nothing in force, and returns the claim.
+    pub(crate) fn withdraw(self) -> Claim<'a> {
+        self.claim
     }
 }
 

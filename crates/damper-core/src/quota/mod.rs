@@ -10,6 +10,7 @@
 // | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
 // | `beats` | `Beats`: the units in which instants under plans are kept |
 // | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
+// | `share` | `LiveShare`: the share of a quota that a member of a fleet has |
 // | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
 
 mod alignment;
@@ -19,6 +20,8 @@ mod error;
 mod live;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod plan;
+#[cfg(feature = "alloc")]
+mod share;
 mod text;
 mod timeline;
 
@@ -26,6 +29,8 @@ pub use alignment::Alignment;
 pub use error::SetQuotaError;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub use plan::Plan;
+#[cfg(feature = "alloc")]
+pub use share::{LiveShare, ShareTerms};
 pub use text::ParseQuotaError;
 
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]

@@ -47,6 +47,8 @@ pub struct Attempts<C = DefaultClock> {
     had_free_retry: bool,
     /// Whether a retry was [transparent](Failure::transparent). It counts in `number`, but not in `max_attempts`.
     had_transparent_retry: bool,
+    /// The kind of failure after which the present attempt was withdrawn from the budget, if it was.
+    withdrawn_after: Option<FailureKind>,
 }
 
 /// The argument of a retried operation: the attempt's number, and the call's deadline.
@@ -84,6 +86,7 @@ impl<C: Clock + Clone> Attempts<C> {
             schedule,
             had_free_retry: false,
             had_transparent_retry: false,
+            withdrawn_after: None,
         }
     }
 
@@ -137,7 +140,7 @@ impl<C: Clock + Clone> Attempts<C> {
 
     /// Records that the present attempt succeeded.
     pub fn succeeded<B: Budget, V>(&self, retry: &Retry<C, B, V>) {
-        retry.budget_ref().succeeded();
+        self.count_success(retry.budget_ref());
     }
 
     /// Records that the present attempt failed, and returns the wait before the next one.
@@ -155,6 +158,15 @@ impl<C: Clock + Clone> Attempts<C> {
         let wait = self.next_wait(retry, failure)?;
         self.withdraw(budget, failure)?;
         Ok(wait)
+    }
+
+    /// Counts the present attempt, which succeeded, in a budget.
+    #[inline]
+    pub fn count_success<N: Budget>(&self, budget: &N) {
+        match self.withdrawn_after {
+            Some(kind) => budget.retry_succeeded(Failure::of(kind)),
+            None => budget.succeeded(),
+        }
     }
 
     /// Counts a failed attempt in a budget, unless the failure says nothing about the server.
@@ -198,14 +210,18 @@ impl<C: Clock + Clone> Attempts<C> {
     #[inline]
     pub fn withdraw<N: Budget>(&mut self, budget: &N, failure: Failure) -> Result<(), GaveUp> {
         let is_free = failure.is_unprocessed && !self.had_free_retry;
+        let mut withdrawn_after = None;
         if self.is_transparent(failure) {
             // A transparent retry also uses up the free one.
             (self.had_transparent_retry, self.had_free_retry) = (true, true);
         } else if is_free {
             self.had_free_retry = true;
-        } else if !budget.try_withdraw() {
+        } else if budget.try_withdraw_after(failure) {
+            withdrawn_after = Some(failure.kind);
+        } else {
             return Err(GaveUp::Budget);
         }
+        self.withdrawn_after = withdrawn_after;
         self.number = self.number.saturating_add(1);
         Ok(())
     }

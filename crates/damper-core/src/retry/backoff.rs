@@ -19,6 +19,7 @@ const MAX_FACTOR: f64 = 1_000.0;
 /// | | before retry `n` | |
 /// |---|---|---|
 /// | [`exponential`](Backoff::exponential) | `base · factor^(n - 1)` | the default: 100 ms, doubled each time |
+/// | [`linear`](Backoff::linear) | `base · n` | grows by the same time each time |
 /// | [`fibonacci`](Backoff::fibonacci) | `base · F(n)`: 1, 1, 2, 3, 5 … | grows more slowly |
 /// | [`constant`](Backoff::constant) | `base` | |
 ///
@@ -56,6 +57,7 @@ enum Growth {
     Constant,
     /// Each delay is this many thousandths of the last one, at least 1000.
     Exponential(u32),
+    Linear,
     Fibonacci,
 }
 
@@ -67,6 +69,12 @@ impl Backoff {
     #[must_use]
     pub const fn exponential(base: Duration) -> Self {
         Self::new(Growth::Exponential(2 * THOUSAND), base)
+    }
+
+    /// Grows the delay by `base` from retry to retry, starting with `base`.
+    #[must_use]
+    pub const fn linear(base: Duration) -> Self {
+        Self::new(Growth::Linear, base)
     }
 
     /// Grows the delay like the Fibonacci numbers, starting with `base`.
@@ -154,9 +162,12 @@ impl Backoff {
     /// That is at most 64 steps with the default factor, and 45,000 with the smallest.
     const fn nanos_before(&self, retry: u32) -> u64 {
         let (mut previous, mut delay, mut step) = (0, self.base, 1);
+        if let Growth::Linear = self.growth {
+            delay = self.base.saturating_mul(if retry > 1 { retry as u64 } else { 1 });
+        }
         while step < retry && delay < self.longest && delay > 0 {
             let next = match self.growth {
-                Growth::Constant | Growth::Exponential(THOUSAND) => break,
+                Growth::Constant | Growth::Linear | Growth::Exponential(THOUSAND) => break,
                 Growth::Exponential(thousandths) => grown(delay, thousandths),
                 // F(1) and F(2) are both 1.
                 Growth::Fibonacci => delay.saturating_add(previous),

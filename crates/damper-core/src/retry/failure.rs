@@ -67,7 +67,13 @@ impl Failure {
     /// No other attempt helps, or another one might do harm.
     pub const FATAL: Self = Self::of(FailureKind::Fatal);
 
-    const fn of(kind: FailureKind) -> Self {
+    /// Returns whether the server was above its limit: whether this is [`THROTTLED`](Self::THROTTLED), with any hint.
+    #[must_use]
+    pub const fn is_throttled(&self) -> bool {
+        matches!(self.kind, FailureKind::Throttled)
+    }
+
+    pub(super) const fn of(kind: FailureKind) -> Self {
         Self { kind, hint: ServerHint::None, is_unprocessed: false, is_unseen: false }
     }
 

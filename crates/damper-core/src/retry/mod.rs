@@ -45,7 +45,7 @@ mod schedule;
 pub use attempts::{Attempt, Attempts};
 pub use backoff::{Backoff, Delays};
 pub use budget::{
-    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryThrottle, Unlimited,
+    Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryQuota, RetryThrottle, Unlimited,
 };
 pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};

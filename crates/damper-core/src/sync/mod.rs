@@ -20,6 +20,7 @@
 // | `parker` | `Parker`: a thread that waits to be woken by a `Waker` |
 // | `claim` | `Claim`: a right that one thread at a time holds |
 // | `published` | `Published`: a record that changes while other threads read it |
+// | `tally` | `Tally`: a count that is taken as a whole |
 // | `affinity` | which of several places a thread uses first |
 
 #[cfg(feature = "std")]
@@ -39,6 +40,7 @@ mod sectioned;
 mod set_once;
 #[cfg(feature = "std")]
 mod signal;
+mod tally;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use native::{AtomicBool, AtomicU32, AtomicUsize, Guarded, SpinWait, Versioned64, fence};
 
@@ -71,6 +73,7 @@ pub(crate) use published::Published;
 pub(crate) use set_once::SetOnce;
 #[cfg(feature = "std")]
 pub(crate) use signal::Signal;
+pub use tally::Tally;
 
 /// Declares functions that are `const`, except under loom and shuttle.
 ///

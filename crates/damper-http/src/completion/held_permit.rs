@@ -1,44 +1,43 @@
 //! The permit of a call that has not ended.
 
-use super::{MeasuredCall, MinBudget, TimeGiven};
+use super::{MinBudget, TimeGiven};
 use crate::Head;
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{Ending, Permit, Standing, Verdict};
+use damper_core::gate::{Permit, Standing, Verdict};
 
 /// The permit of a call that has not ended, which knows how much time the call was given.
 ///
-/// If a call fails because its deadline passed, the caller is at fault if it gave the call too little time, and otherwise the server. Then it is
-/// told to the permit as [`NotSent`](Ending::NotSent), which gates ignore.
+/// If a call fails because its deadline passed, the caller is at fault if it gave the call too little time, and otherwise the server. Then
+/// it is told to the permit as [`NotSent`](damper_core::gate::Ending::NotSent), which gates ignore.
 ///
 /// [`CircuitBreakerLayer::min_budget`](crate::CircuitBreakerLayer::min_budget) and those of the other layers set how much time is enough.
 pub struct HeldPermit<P> {
     permit: P,
-    given: TimeGiven,
-    /// The measurement of the call, if its latency decides how much time is enough for later ones.
+    /// The time that the call was given, if it has a deadline or is measured.
     ///
-    /// In a box, because each word here is copied several times in the calls that nothing measures.
-    measured: Option<Box<MeasuredCall>>,
+    /// In a box, because each word here is copied several times, in calls without a deadline too.
+    given: Option<Box<TimeGiven>>,
 }
 
 impl<P: Permit> HeldPermit<P> {
     /// Holds the permit of a request whose call begins now.
     #[inline]
     pub(crate) fn new(permit: P, head: &Head<'_>, min_budget: &MinBudget) -> Self {
-        if !P::LEARNS {
-            let given = if P::HOLDS { TimeGiven::unjudged(head) } else { TimeGiven::UNKNOWN };
-            return Self { permit, given, measured: None };
-        }
-        let (given, measured) = min_budget.given(head);
-        Self { permit, given, measured }
+        let given = match (P::LEARNS, P::HOLDS) {
+            (true, _) => min_budget.given(head),
+            (false, true) => TimeGiven::unjudged(head),
+            (false, false) => None,
+        };
+        Self { permit, given }
     }
 
     /// Returns the deadline of the call, which never passes if it has none.
     #[inline]
     pub(crate) fn deadline(&self) -> Deadline {
-        self.given.deadline()
+        self.given.as_ref().map_or(Deadline::NEVER, |given| given.deadline())
     }
 
     /// Ends a call that its caller gave up while it waited for the server.
@@ -47,38 +46,11 @@ impl<P: Permit> HeldPermit<P> {
     /// deadline layer drops the call then.
     #[inline]
     pub(super) fn abandoned(self) {
-        if P::LEARNS && self.given.is_over() {
-            self.out_of_time();
+        if let Some(given) = self.given
+            && P::LEARNS
+        {
+            given.abandoned(self.permit);
         }
-    }
-
-    #[cold]
-    fn out_of_time(self) {
-        if !self.given.is_short(&self.permit) {
-            self.end(&Verdict::of(Ending::TimedOut));
-        }
-    }
-
-    /// Whether what is told has to be looked at twice.
-    #[inline]
-    fn is_plain(&self) -> bool {
-        self.measured.is_none() && self.given.is_enough_for_all()
-    }
-
-    /// Returns what the end of a call that may have been given too little time says about the server.
-    #[inline(never)]
-    fn without_the_callers_fault(&self, verdict: &Verdict) -> Verdict {
-        if self.given.is_callers_fault(&self.permit, verdict) { Verdict::of(Ending::NotSent) } else { *verdict }
-    }
-
-    /// Ends a call that is measured, or may have been given too little time.
-    #[inline(never)]
-    fn end_with_care(self, verdict: &Verdict) {
-        let verdict = self.without_the_callers_fault(verdict);
-        if let Some(measured) = self.measured {
-            measured.ended(&verdict);
-        }
-        self.permit.end(&verdict);
     }
 }
 
@@ -88,11 +60,12 @@ impl<P: Permit> Permit for HeldPermit<P> {
 
     #[inline]
     fn answered(&mut self, verdict: &Verdict) {
-        if self.is_plain() {
-            self.permit.answered(verdict);
-        } else {
-            let verdict = self.without_the_callers_fault(verdict);
-            self.permit.answered(&verdict);
+        match &self.given {
+            None => self.permit.answered(verdict),
+            Some(given) => {
+                let verdict = given.verdict_on_server(&self.permit, verdict);
+                self.permit.answered(&verdict);
+            }
         }
     }
 
@@ -103,7 +76,10 @@ impl<P: Permit> Permit for HeldPermit<P> {
 
     #[inline]
     fn end(self, verdict: &Verdict) {
-        if self.is_plain() { self.permit.end(verdict) } else { self.end_with_care(verdict) }
+        match self.given {
+            None => self.permit.end(verdict),
+            Some(given) => given.end(self.permit, verdict),
+        }
     }
 
     #[inline]

@@ -26,8 +26,8 @@ use std::time::Instant;
 /// The usual latency is the [90th percentile](UsualLatency) of a server's successes, taken before its failures began. A call is measured
 /// until it has [ended](crate::Completion). The measurement starts anew with each process. While it is unknown, the longest success so far
 /// is [enough](UsualLatency::enough_time), and before the first one 0.9 s: a host that hangs from the start of the process counts as failing
-/// only for calls with more time, unless you set a fixed time. Measuring a call takes two readings of the clock and a small
-/// allocation.
+/// only for calls with more time, unless you set a fixed time. A call with a deadline, and one that is measured, allocates a small box, and
+/// the measurement reads the clock twice.
 ///
 /// # Examples
 ///
@@ -82,11 +82,11 @@ impl MinBudget {
         Self(Rule::OfGate)
     }
 
-    /// Returns the time that a call is given, and the measurement of the call, which begins now.
+    /// Returns the time that a call is given, which begins now, if it has a deadline or is measured.
     #[inline]
-    pub(super) fn given(&self, head: &Head<'_>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
+    pub(super) fn given(&self, head: &Head<'_>) -> Option<Box<TimeGiven>> {
         let deadline = head.extensions.get::<Deadline>();
-        if deadline.is_none() && !self.is_measuring() { (TimeGiven::UNKNOWN, None) } else { self.begun(head, deadline) }
+        if deadline.is_none() && !self.is_measuring() { None } else { self.begun(head, deadline) }
     }
 
     /// Whether calls without a deadline are measured.
@@ -104,16 +104,15 @@ impl MinBudget {
     /// It is not inlined, so that a call without a deadline that nothing measures pays one branch.
     #[cold]
     #[inline(never)]
-    fn begun(&self, head: &Head<'_>, deadline: Option<&Deadline>) -> (TimeGiven, Option<Box<MeasuredCall>>) {
-        let given = |enough| deadline.map_or(TimeGiven::UNKNOWN, |deadline| TimeGiven::until(deadline, enough));
+    fn begun(&self, head: &Head<'_>, deadline: Option<&Deadline>) -> Option<Box<TimeGiven>> {
         let usual = match &self.0 {
-            Rule::OfGate => return (given(None), None),
-            Rule::Fixed(min_budget) => return (given(Some(*min_budget)), None),
+            Rule::OfGate => return Some(Box::new(TimeGiven::until(deadline?, None))),
+            Rule::Fixed(min_budget) => return Some(Box::new(TimeGiven::until(deadline?, Some(*min_budget)))),
             Rule::OfAll(usual) => Arc::clone(usual),
             Rule::PerHost(hosts) => usual_of(hosts, head),
             Rule::FromFirstDeadline(hosts) => usual_of(hosts.get_or_init(BoundedStore::default), head),
         };
-        (given(Some(usual.enough_time())), Some(Box::new(MeasuredCall { usual, began: Instant::now() })))
+        Some(Box::new(TimeGiven::measured(deadline, MeasuredCall { usual, began: Instant::now() })))
     }
 }
 
@@ -166,6 +165,11 @@ pub(super) struct MeasuredCall {
 }
 
 impl MeasuredCall {
+    /// Returns the time that is enough for the call.
+    pub(super) fn enough_time(&self) -> Duration {
+        self.usual.enough_time()
+    }
+
     /// Records the end of the call by the verdict on its server.
     pub(super) fn ended(self, verdict: &Verdict) {
         match verdict.into() {

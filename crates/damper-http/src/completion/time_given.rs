@@ -1,6 +1,8 @@
 //! The time that a call was given, and whether it was enough.
 
+use super::MeasuredCall;
 use crate::Head;
+use alloc::boxed::Box;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::gate::{Ending, Permit, Verdict};
@@ -8,29 +10,30 @@ use damper_core::internal::GENEROUS_TIME;
 
 /// The time that a call had left when it got its permit.
 ///
-/// An end by the deadline says something about the server only if that was enough. It is small, because each response carries it.
-#[derive(Clone, Copy, Debug)]
+/// An end by the deadline says something about the server only if that was enough.
+#[derive(Debug)]
 pub(super) struct TimeGiven {
     /// The deadline of the call, which never passes if it has none.
     deadline: Deadline,
     /// In nanoseconds; [`ENOUGH`] or 0 if that is decided already, or there was no deadline.
     left: u64,
+    /// The measurement of the call, if its latency decides how much time is enough for later ones.
+    measured: Option<MeasuredCall>,
 }
 
 /// More than any call takes.
 const ENOUGH: u64 = u64::MAX;
 
 impl TimeGiven {
-    /// For a call without a deadline.
-    pub(super) const UNKNOWN: Self = Self { deadline: Deadline::NEVER, left: ENOUGH };
-
     /// Reads the deadline of this request for a permit that learns nothing.
     #[inline]
-    pub(super) fn unjudged(head: &Head<'_>) -> Self {
-        match head.extensions.get::<Deadline>() {
-            None => Self::UNKNOWN,
-            Some(deadline) => Self { deadline: *deadline, left: ENOUGH },
-        }
+    pub(super) fn unjudged(head: &Head<'_>) -> Option<Box<Self>> {
+        head.extensions.get().map(Self::enough_until)
+    }
+
+    #[cold]
+    fn enough_until(deadline: &Deadline) -> Box<Self> {
+        Box::new(Self { deadline: *deadline, left: ENOUGH, measured: None })
     }
 
     /// Reads what a deadline leaves now.
@@ -44,7 +47,15 @@ impl TimeGiven {
             Some(_) => ENOUGH,
             None => u64::try_from(left.as_nanos()).unwrap_or(ENOUGH),
         };
-        Self { deadline: *deadline, left }
+        Self { deadline: *deadline, left, measured: None }
+    }
+
+    /// Measures a call, which has a deadline or has none.
+    #[cold]
+    pub(super) fn measured(deadline: Option<&Deadline>, measured: MeasuredCall) -> Self {
+        let enough = Some(measured.enough_time());
+        let given = Self::until(deadline.unwrap_or(&Deadline::NEVER), enough);
+        Self { measured: Some(measured), ..given }
     }
 
     /// Returns the deadline of the call.
@@ -54,30 +65,45 @@ impl TimeGiven {
     }
 
     /// Returns whether the deadline has passed.
-    #[inline]
-    pub(super) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.deadline.is_expired()
     }
 
-    /// Returns whether the time was enough, however long a call usually takes.
-    #[inline]
-    pub(super) fn is_enough_for_all(&self) -> bool {
-        self.left == ENOUGH
-    }
-
     /// Returns whether the call was given less time than a call of this permit's gate usually takes.
-    #[cold]
-    pub(super) fn is_short(&self, permit: &impl Permit) -> bool {
+    fn is_short(&self, permit: &impl Permit) -> bool {
         let enough = || permit.usual_latency().unwrap_or(GENEROUS_TIME);
         self.left == 0 || (self.left != ENOUGH && u128::from(self.left) < enough().as_nanos())
+    }
+
+    /// Ends a call that its caller gave up, if that was because the server took too long.
+    #[cold]
+    pub(super) fn abandoned(self: Box<Self>, permit: impl Permit) {
+        if self.is_over() && !self.is_short(&permit) {
+            self.end(permit, &Verdict::of(Ending::TimedOut));
+        }
+    }
+
+    /// Returns what the end of a call says about the server.
+    #[cold]
+    pub(super) fn verdict_on_server(&self, permit: &impl Permit, verdict: &Verdict) -> Verdict {
+        if self.is_callers_fault(permit, verdict) { Verdict::of(Ending::NotSent) } else { *verdict }
+    }
+
+    /// Ends a call, and its measurement.
+    #[cold]
+    pub(super) fn end(self: Box<Self>, permit: impl Permit, verdict: &Verdict) {
+        let verdict = self.verdict_on_server(&permit, verdict);
+        if let Some(measured) = self.measured {
+            measured.ended(&verdict);
+        }
+        permit.end(&verdict);
     }
 
     /// Returns whether a failure says nothing about the server.
     ///
     /// That is so if the call was given too little time, and ended by its deadline. Any failure after the deadline came because the time was
     /// over.
-    #[cold]
-    pub(super) fn is_callers_fault(&self, permit: &impl Permit, verdict: &Verdict) -> bool {
+    fn is_callers_fault(&self, permit: &impl Permit, verdict: &Verdict) -> bool {
         let is_by_deadline = match verdict.ending {
             Ending::TimedOut => true,
             Ending::Unavailable | Ending::BadGateway | Ending::Failed | Ending::Broken => self.is_over(),

@@ -26,20 +26,21 @@ pin_project! {
     #[project = BodySourceProjection]
     enum BodySource<B> {
         Service { #[pin] body: B },
-        // Boxed as a whole: beside the body of the service, a counter would make every response larger, and each is moved
-        // on its way to the caller.
-        Counted { counted: Pin<Box<CountedBody<B>>> },
-        Refusal { text: Option<Bytes> },
+        // All that few responses have is in one box: each response is moved on its way to the caller, and a third variant has to be told
+        // apart at each poll. `None` is an empty body.
+        Apart { apart: Option<Pin<Box<BodyApart<B>>>> },
     }
 }
 
 pin_project! {
-    /// A body of the service by which the cost of its request is corrected.
+    /// A body that is not the service's alone.
     #[derive(Debug)]
-    struct CountedBody<B> {
-        #[pin]
-        body: B,
-        counter: BodyCounter,
+    #[project = BodyApartProjection]
+    enum BodyApart<B> {
+        // A body of the service by which the cost of its request is corrected.
+        Counted { #[pin] body: B, counter: BodyCounter },
+        // `None` once it was read.
+        Refusal { text: Option<Bytes> },
     }
 }
 
@@ -50,13 +51,15 @@ impl<B> Body<B> {
 
     /// Creates the body of a service by which the cost of its request is corrected.
     pub(super) fn counted(body: B, counter: BodyCounter) -> Self {
-        Self { source: BodySource::Counted { counted: Box::pin(CountedBody { body, counter }) } }
+        Self { source: BodySource::Apart { apart: Some(Box::pin(BodyApart::Counted { body, counter })) } }
     }
 
     pub(crate) fn refusal(text: impl Into<Bytes>) -> Self {
         let text: Bytes = text.into();
         // Without a text the response has headers only, where gRPC expects the status then.
-        Self { source: BodySource::Refusal { text: (!text.is_empty()).then_some(text) } }
+        let text = (!text.is_empty()).then_some(text);
+        let apart = text.map(|text| Box::pin(BodyApart::Refusal { text: Some(text) }));
+        Self { source: BodySource::Apart { apart } }
     }
 }
 
@@ -77,37 +80,49 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         match self.project().source.project() {
             BodySourceProjection::Service { body } => body.poll_frame(cx),
-            BodySourceProjection::Counted { counted } => counted.as_mut().poll_frame(cx),
-            BodySourceProjection::Refusal { text } => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
+            BodySourceProjection::Apart { apart } => BodyApart::poll_frame(apart, cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
             BodySource::Service { body } => body.is_end_stream(),
-            BodySource::Counted { counted } => counted.body.is_end_stream(),
-            BodySource::Refusal { text } => text.is_none(),
+            BodySource::Apart { apart } => apart.as_ref().is_none_or(|apart| match &**apart {
+                BodyApart::Counted { body, .. } => body.is_end_stream(),
+                BodyApart::Refusal { text } => text.is_none(),
+            }),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
             BodySource::Service { body } => body.size_hint(),
-            BodySource::Counted { counted } => counted.body.size_hint(),
-            BodySource::Refusal { text } => SizeHint::with_exact(text.as_ref().map_or(0, |text| text.len() as u64)),
+            BodySource::Apart { apart } => match apart.as_deref() {
+                Some(BodyApart::Counted { body, .. }) => body.size_hint(),
+                Some(BodyApart::Refusal { text: Some(text) }) => SizeHint::with_exact(text.len() as u64),
+                Some(BodyApart::Refusal { text: None }) | None => SizeHint::with_exact(0),
+            },
         }
     }
 }
 
-impl<B: http_body::Body<Data = Bytes>> CountedBody<B> {
-    /// Polls the body, counts the frame, and settles the request at the end.
+impl<B: http_body::Body<Data = Bytes>> BodyApart<B> {
+    /// Polls the text of a refusal, or a body that is counted, whose request is settled at the end.
     ///
-    /// Apart, so that [`Body::poll_frame`](http_body::Body::poll_frame) of a body that is not counted is inlined.
+    /// Apart, so that [`Body::poll_frame`](http_body::Body::poll_frame) of all other bodies is inlined.
     #[cold]
     #[inline(never)]
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        let this = self.project();
-        let (mut body, counter) = (this.body, this.counter);
+    fn poll_frame(
+        apart: &mut Option<Pin<Box<Self>>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        let Some(apart) = apart else { return Poll::Ready(None) };
+        let (mut body, counter) = match apart.as_mut().project() {
+            BodyApartProjection::Counted { body, counter } => (body, counter),
+            BodyApartProjection::Refusal { text } => {
+                return Poll::Ready(text.take().map(|text| Ok(Frame::data(text))));
+            }
+        };
         let frame = ready!(body.as_mut().poll_frame(cx));
         match frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
             Some(data) => {

@@ -15,10 +15,10 @@ use core::time::Duration;
 use damper_core::gate::{self, AnswerOf, Ask, Gate, Permit, RefusalKind, WaitsWith};
 use pin_project_lite::pin_project;
 
-/// A decision of the limit on a request, and what its candidate has decided on the same one.
-#[derive(Clone)]
-pub struct Decided<T> {
-    pub(super) decision: T,
+/// The decision of the limit to let a request pass, and what its candidate has decided on the same one.
+#[derive(Debug)]
+pub struct Decided {
+    pub(super) decision: Passage,
     /// The tokens that the request costs before its response is known.
     pub(super) cost: u32,
     pub(super) candidate: CandidateAnswer,
@@ -27,17 +27,38 @@ pub struct Decided<T> {
 /// The answer to a request that may pass.
 ///
 /// A reservation has its standing in its box, so that the answer to all other requests does not grow.
-pub enum Passage {
+pub(super) enum Passage {
     /// The limit remembers nothing of the request. Its standing, if it was asked for.
     Taken(Option<Standing>),
     /// The limit makes reservations, and responses correct costs.
     Reserved(Box<dyn Reservation>),
 }
 
+/// A refusal of the limit, and what its candidate has decided on the same request.
+///
+/// In a box, because every service has room for a refusal, and is cloned for each request.
+#[derive(Clone)]
+pub struct ComparedRefusal(Box<(Refusal, CandidateAnswer)>);
+
+impl ComparedRefusal {
+    #[cold]
+    fn new(refusal: Refusal, candidate: CandidateAnswer) -> Self {
+        Self(Box::new((refusal, candidate)))
+    }
+
+    pub(super) fn refusal(&self) -> &Refusal {
+        &self.0.0
+    }
+
+    pub(super) fn candidate(&self) -> &CandidateAnswer {
+        &self.0.1
+    }
+}
+
 /// An exempt request has no permit.
 impl<L: Limit> Gate for RateLimitSettings<L> {
-    type Permit = Option<Decided<Passage>>;
-    type Refusal = Decided<Refusal>;
+    type Permit = Option<Decided>;
+    type Refusal = ComparedRefusal;
     type Wait = LimitWait<L::Future>;
 }
 
@@ -58,7 +79,7 @@ impl<'a, L: Limit> Ask<Head<'a>> for RateLimitSettings<L> {
                 gate::Answer::Pass(Some(Decided { decision: Passage::Taken(standing), cost, candidate }))
             }
             gate::Answer::Wait(decision) => gate::Answer::Wait(LimitWait { decision, cost, candidate }),
-            gate::Answer::Refuse(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+            gate::Answer::Refuse(refusal) => gate::Answer::Refuse(ComparedRefusal::new(refusal, candidate)),
         }
     }
 }
@@ -78,13 +99,13 @@ impl<L: Limit> RateLimitSettings<L> {
             Ok(reservation) => {
                 gate::Answer::Pass(Some(Decided { decision: Passage::Reserved(reservation), cost, candidate }))
             }
-            Err(decision) => gate::Answer::Refuse(Decided { decision, cost, candidate }),
+            Err(refusal) => gate::Answer::Refuse(ComparedRefusal::new(refusal, candidate)),
         })
     }
 }
 
 /// Tokens are taken, and not held: nothing is to be told when the call has ended.
-impl Permit for Decided<Passage> {
+impl Permit for Decided {
     const LEARNS: bool = false;
     const HOLDS: bool = false;
 
@@ -96,35 +117,35 @@ impl Permit for Decided<Passage> {
     }
 }
 
-impl gate::Refusal for Decided<Refusal> {
+impl gate::Refusal for ComparedRefusal {
     fn kind(&self) -> RefusalKind {
-        self.decision.kind()
+        self.refusal().kind()
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        self.decision.retry_after()
+        self.refusal().retry_after()
     }
 
     fn standing(&self) -> Option<Standing> {
-        self.decision.standing()
+        self.refusal().standing()
     }
 }
 
-impl fmt::Display for Decided<Refusal> {
+impl fmt::Display for ComparedRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.decision.fmt(f)
+        self.refusal().fmt(f)
     }
 }
 
-impl Error for Decided<Refusal> {
+impl Error for ComparedRefusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.decision.source()
+        self.refusal().source()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Decided<T> {
+impl fmt::Debug for ComparedRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.decision.fmt(f)
+        self.refusal().fmt(f)
     }
 }
 
@@ -149,7 +170,7 @@ pin_project! {
 }
 
 impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
-    type Output = Result<Option<Decided<Passage>>, Decided<Refusal>>;
+    type Output = Result<Option<Decided>, ComparedRefusal>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -157,7 +178,7 @@ impl<F: Future<Output = LimitAnswer>> Future for LimitWait<F> {
         let (cost, candidate) = (*this.cost, this.candidate.take());
         Poll::Ready(match decision {
             Ok(standing) => Ok(Some(Decided { decision: Passage::Taken(standing), cost, candidate })),
-            Err(decision) => Err(Decided { decision, cost, candidate }),
+            Err(refusal) => Err(ComparedRefusal::new(refusal, candidate)),
         })
     }
 }

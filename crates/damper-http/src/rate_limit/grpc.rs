@@ -1,7 +1,6 @@
 //! Refusals in gRPC: which requests speak it, and the status that they get.
 
 use super::RateLimitLayer;
-use super::gate::Decided;
 use crate::Head;
 use crate::limit::{Detail, Limit, NoWait, Refusal};
 use crate::wire::{write_grpc_pushback, write_grpc_status};
@@ -102,10 +101,9 @@ pub fn ask_limit<L: Limit<Future = NoWait>>(layer: &RateLimitLayer<L>, request: 
             settings.record_allowed(|| head, &candidate);
             None
         }
-        Err(decision) => {
-            let refused = Decided { decision, cost, candidate };
-            settings.record_refused(&head, &refused);
-            Some(refused.decision)
+        Err(refusal) => {
+            settings.record_refused(&head, &refusal, &candidate);
+            Some(refusal)
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The limit and the settings of a layer's services, and what follows from a decision.
 
 use super::costs::{ONE_TOKEN, RequestCost, Settling};
-use super::gate::Decided;
 use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use super::{Headers, Refused, grpc};
@@ -160,8 +159,7 @@ impl<L: Limit> RateLimitSettings<L> {
 
     /// Records a request that may not pass, and calls the callback for it.
     #[cold]
-    pub(super) fn record_refused(&self, head: &Head<'_>, refused: &Decided<Refusal>) {
-        let Decided { decision: refusal, candidate, .. } = refused;
+    pub(super) fn record_refused(&self, head: &Head<'_>, refusal: &Refusal, candidate: &CandidateAnswer) {
         self.record_refusal(head, refusal);
         self.compare(head, Err(refusal), candidate);
     }

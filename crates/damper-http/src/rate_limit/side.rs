@@ -1,11 +1,11 @@
 //! The limit of a layer before a server.
 
 use super::costs::{Taken, Unsettled};
-use super::gate::{Decided, Passage};
+use super::gate::{ComparedRefusal, Decided, Passage};
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
-use crate::limit::{Limit, Refusal, Standing};
+use crate::limit::{Limit, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -52,7 +52,7 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     }
 
     #[inline]
-    fn hold(&self, permit: Option<Decided<Passage>>, request: &Request<B>) -> AfterResponse<L> {
+    fn hold(&self, permit: Option<Decided>, request: &Request<B>) -> AfterResponse<L> {
         let Some(Decided { decision, cost, candidate }) = permit else { return AfterResponse(None) };
         // Most requests need no head any more.
         let head = || self.head(request);
@@ -74,10 +74,10 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     }
 
     #[cold]
-    fn refuse(&self, refusal: Decided<Refusal>, request: &Request<B>) -> Box<Response<Bytes>> {
+    fn refuse(&self, refusal: ComparedRefusal, request: &Request<B>) -> Box<Response<Bytes>> {
         let head = self.head(request);
-        self.settings.record_refused(&head, &refusal);
-        self.settings.response(&head, &refusal.decision)
+        self.settings.record_refused(&head, refusal.refusal(), refusal.candidate());
+        self.settings.response(&head, refusal.refusal())
     }
 
     fn refused(refused: Box<Response<Bytes>>) -> Result<Response<Body<R>>, E> {

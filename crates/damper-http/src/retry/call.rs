@@ -265,7 +265,7 @@ where
         // The budget counts every outcome, even if there cannot be another attempt.
         match failure {
             Some(failure) => self.attempts.count_failure(budget, failure),
-            None => budget.succeeded(),
+            None => self.attempts.count_success(budget),
         }
         if self.deadline().is_expired() {
             return Judgement::TooLate;

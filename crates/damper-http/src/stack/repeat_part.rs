@@ -107,6 +107,14 @@ impl<N: Budget> Budget for StackBudget<N> {
     }
 
     #[inline]
+    fn retry_succeeded(&self, failure: Failure) {
+        match self {
+            Self::Set(budget) => budget.retry_succeeded(failure),
+            Self::OfStack(budget) => budget.retry_succeeded(failure),
+        }
+    }
+
+    #[inline]
     fn failed(&self) {
         match self {
             Self::Set(budget) => budget.failed(),
@@ -119,6 +127,14 @@ impl<N: Budget> Budget for StackBudget<N> {
         match self {
             Self::Set(budget) => budget.try_withdraw(),
             Self::OfStack(budget) => budget.try_withdraw(),
+        }
+    }
+
+    #[inline]
+    fn try_withdraw_after(&self, failure: Failure) -> bool {
+        match self {
+            Self::Set(budget) => budget.try_withdraw_after(failure),
+            Self::OfStack(budget) => budget.try_withdraw_after(failure),
         }
     }
 }

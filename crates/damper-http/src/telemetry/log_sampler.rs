@@ -5,11 +5,10 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
+use damper_log::{LogLimit, SuppressedCount};
 use std::sync::OnceLock;
 
 /// The events of a layer.
@@ -26,10 +25,9 @@ const KEYS: usize = 128;
 /// At most 20 at once and 5 a second, and of those with a key one of each in 10 seconds.
 #[derive(Debug)]
 pub struct LogSampler {
-    all: RateLimiter,
+    all: LogLimit,
     /// Allocated at the first event with a key. `None` if it could not be built.
     keys: OnceLock<Option<Box<KeyedLimiter<str>>>>,
-    suppressed: AtomicU64,
 }
 
 /// An event to be logged.
@@ -43,40 +41,41 @@ pub struct Sample {
 
 impl Default for LogSampler {
     fn default() -> Self {
-        Self { all: RateLimiter::new(ALL), keys: OnceLock::new(), suppressed: AtomicU64::new(0) }
+        Self { all: LogLimit::new(ALL), keys: OnceLock::new() }
     }
 }
 
 impl LogSampler {
     /// Returns the event if it is to be logged.
     pub fn sample(&self) -> Option<Sample> {
-        self.conclude(self.all.check().is_ok(), None)
+        self.all.check().map(|suppressed| Sample::new(None, suppressed))
     }
 
     /// Returns the event of a key if it is to be logged. The text of the key is made only if it may be.
     pub fn sample_key(&self, key: impl FnOnce() -> Option<String>) -> Option<Sample> {
-        if self.all.peek().remaining() == 0 {
-            return self.conclude(false, None);
-        }
-        let Some(key) = key() else { return self.sample() };
-        let keys = self.keys.get_or_init(|| KeyedLimiter::builder(EACH_KEY).capacity(KEYS).build().ok().map(Box::new));
-        let is_logged = match keys {
-            Some(keys) => keys.check_n_with(&*key, 1, &self.all).is_ok(),
-            None => self.all.check().is_ok(),
-        };
-        self.conclude(is_logged, Some(key))
+        let mut made = None;
+        let suppressed = self.all.check_with(|all| {
+            if all.peek().remaining() == 0 {
+                return false;
+            }
+            made = key();
+            match (&made, self.keys()) {
+                (Some(key), Some(keys)) => keys.check_n_with(key.as_str(), 1, all).is_ok(),
+                _ => all.check().is_ok(),
+            }
+        })?;
+        Some(Sample::new(made, suppressed))
     }
 
-    fn conclude(&self, is_logged: bool, key: Option<String>) -> Option<Sample> {
-        // ORDERING: Relaxed, here and below: a count, through which nothing is published. An event that is left out meanwhile is counted for
-        // this sample or for the next one.
-        if is_logged {
-            let suppressed = self.suppressed.swap(0, Ordering::Relaxed);
-            Some(Sample { key, suppressed: (suppressed > 0).then_some(suppressed) })
-        } else {
-            self.suppressed.fetch_add(1, Ordering::Relaxed);
-            None
-        }
+    fn keys(&self) -> Option<&KeyedLimiter<str>> {
+        let build = || KeyedLimiter::builder(EACH_KEY).capacity(KEYS).build().ok().map(Box::new);
+        self.keys.get_or_init(build).as_deref()
+    }
+}
+
+impl Sample {
+    fn new(key: Option<String>, suppressed: SuppressedCount) -> Self {
+        Self { key, suppressed: suppressed.get() }
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
         let sampler = LogSampler::default();
         let logged = (0..10_000).filter_map(|_| sampler.sample()).count();
         assert!((20..=20 + SLACK).contains(&logged), "{logged}");
-        assert_eq!(sampler.suppressed.load(Ordering::Relaxed) as usize, 10_000 - logged);
+        assert_eq!(sampler.all.take_suppressed().get(), Some(10_000 - logged as u64));
     }
 
     #[test]

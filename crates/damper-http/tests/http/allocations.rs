@@ -3,9 +3,9 @@
 //! The allocator of this binary counts for each thread, so other tests may run meanwhile.
 
 use allocation_counter::measure;
-use damper::http::{CircuitBreakerLayer, Headers, PeerAddress, RateLimitLayer};
+use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, Headers, PeerAddress, RateLimitLayer};
 use damper::wire::TrustedProxies;
-use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
+use damper::{BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter};
 use http::{Request, Response};
 use http_body_util::Empty;
 use std::convert::Infallible;
@@ -13,6 +13,7 @@ use std::future::{Ready, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tower::Service;
 
 type ServiceResult = Result<Response<Empty<bytes::Bytes>>, Infallible>;
@@ -28,8 +29,22 @@ fn request() -> Request<()> {
     request
 }
 
+fn request_with_a_deadline() -> Request<()> {
+    let mut request = request();
+    request.extensions_mut().insert(Deadline::after(Duration::from_secs(60)));
+    request
+}
+
 /// Returns how many allocations ten calls make after the first.
-fn allocations<S, B>(mut service: S) -> u64
+fn allocations<S, B>(service: S) -> u64
+where
+    S: Service<Request<()>, Response = Response<B>, Error: std::fmt::Debug>,
+{
+    allocations_of(request, service)
+}
+
+/// Returns how many allocations ten calls with such requests make after the first.
+fn allocations_of<S, B>(request: fn() -> Request<()>, mut service: S) -> u64
 where
     S: Service<Request<()>, Response = Response<B>, Error: std::fmt::Debug>,
 {
@@ -68,7 +83,7 @@ fn allowed_request_allocates_nothing() {
     assert_eq!(allocations(RateLimitLayer::by(|head| head.version, quota).layer(respond)), 0);
     let name = http::HeaderName::from_static("x-forwarded-for");
     assert_eq!(allocations(RateLimitLayer::by_header(name, quota).layer(respond)), 0);
-    assert_eq!(allocations(RateLimitLayer::global(quota).wait(std::time::Duration::MAX).layer(respond)), 0);
+    assert_eq!(allocations(RateLimitLayer::global(quota).wait(Duration::MAX).layer(respond)), 0);
 }
 
 /// Servers clone the service for each call.
@@ -89,4 +104,26 @@ fn permitted_call_allocates_nothing() {
     assert_eq!(allocations(CircuitBreakerLayer::single(config).layer(respond)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::per_host(config).layer(respond)), 0);
     assert_eq!(allocations(CircuitBreakerLayer::per_host(config).when_body_ends().layer(respond)), 0);
+}
+
+/// What is known of the time of a call is in one box, however much is known.
+#[test]
+fn call_with_a_deadline_allocates_one_box() {
+    let breakers = CircuitBreakerLayer::per_host(BreakerConfig::default());
+    let allocations = |service| allocations_of(request_with_a_deadline, service);
+    assert_eq!(
+        allocations(breakers.clone().min_budget(Duration::from_millis(50)).layer(tower::service_fn(respond))),
+        10
+    );
+    assert_eq!(allocations(breakers.layer(tower::service_fn(respond))), 10, "measured too");
+    let service = ConcurrencyLayer::bulkhead(8).layer(tower::service_fn(respond));
+    assert_eq!(allocations_of(request_with_a_deadline, service), 10);
+}
+
+/// A call is moved on its way, so a gate must add little to it.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn future_of_a_breaker_adds_five_words() {
+    let mut service = CircuitBreakerLayer::single(BreakerConfig::default()).layer(tower::service_fn(respond));
+    assert!(size_of_val(&service.call(request())) <= size_of::<Ready<ServiceResult>>() + 5 * size_of::<usize>());
 }

@@ -5,7 +5,7 @@ use crate::catalogue::{
 };
 use crate::{Readings, Source};
 use damper_core::deadline::UsualLatency;
-use damper_core::retry::{Budget, Hedge, RetryBucket, RetryBudget, RetryThrottle, Unlimited};
+use damper_core::retry::{Budget, Hedge, RetryBucket, RetryBudget, RetryQuota, RetryThrottle, Unlimited};
 use damper_core::time::Clock;
 
 impl<C: Clock> Source for RetryBudget<C> {
@@ -21,6 +21,13 @@ impl<C: Clock> Source for RetryBucket<C> {
 }
 
 impl Source for RetryThrottle {
+    fn read(&self, readings: &Readings<'_>) {
+        readings.record(&RETRY_BUDGET_LEFT, f64::from(self.retries_left()));
+    }
+}
+
+/// Retries after transient failures.
+impl Source for RetryQuota {
     fn read(&self, readings: &Readings<'_>) {
         readings.record(&RETRY_BUDGET_LEFT, f64::from(self.retries_left()));
     }

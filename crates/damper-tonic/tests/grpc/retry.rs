@@ -442,7 +442,7 @@ fn backoff_stays_within_the_bounds_of_grpc() {
         .factor(config["multiplier"].as_f64().unwrap())
         .unwrap()
         .max_delay(millis(&config["max_ms"]))
-        .jitter(Jitter::Proportional);
+        .jitter(Jitter::PROPORTIONAL);
     for step in steps(&suite) {
         let retry = step["retry"].as_u64().unwrap() as usize;
         let range = millis(&step["range_ms"][0])..=millis(&step["range_ms"][1]);

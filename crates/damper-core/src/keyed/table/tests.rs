@@ -301,7 +301,7 @@ impl<A: Envelope> History<A> {
 
 fn put_in_force<A: UnderQuota>(table: &Table<A>, tier: usize, quota: Quota, clock: &ManualClock) {
     let live: &LiveQuota = table.tier(tier).unwrap();
-    live.prepare::<A::Line>(quota, clock).unwrap().publish::<A::Line>(clock);
+    drop(live.prepare::<A::Line>(quota, clock).unwrap().publish::<A::Line>(clock));
 }
 
 fn histories<A: Envelope>(seeds: impl Iterator<Item = u64>) -> Sum {

@@ -66,9 +66,11 @@ enum Judged<'a> {
     Undecided,
 }
 
-/// The findings of a call that looked at all words.
-struct Outlook<'a, const LEVELS: usize, const DIMENSIONS: usize> {
-    words: PerWord<Judged<'a>, LEVELS, DIMENSIONS>,
+/// The findings of a call that looked at all words, taken together.
+///
+/// They are apart from what it found at each word, which would be copied along with them.
+#[derive(Clone, Copy)]
+struct Outlook {
     /// Whether all words have the tokens, except guarantees that refuse.
     fits: bool,
     /// Whether a word may refuse the call.
@@ -98,12 +100,13 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        let outlook = self.judge(call);
+        let mut outlook = Outlook { fits: true, may_refuse: false, borrows: false };
+        let words = self.judge(call, &mut outlook);
         let mut tightest = Tightest::NONE;
         let mut is_as_judged = outlook.fits;
         // `from_fn` fills the receipts where they stand; after a word that has changed it takes nothing more.
         let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
-            let Judged::Fits(take) = &outlook.words[place][dimension] else { return None };
+            let Judged::Fits(take) = &words[place][dimension] else { return None };
             if !is_as_judged {
                 return None;
             }
@@ -119,7 +122,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         if is_as_judged {
             return Ok((tightest.permission(call.plans, outlook.borrows), taken));
         }
-        self.take_rest(call, &outlook, taken, tightest)
+        self.take_rest(call, &words, outlook, taken, tightest)
     }
 
     /// Takes what is not `taken` yet, or gives all of it back.
@@ -129,7 +132,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     fn take_rest(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
-        outlook: &Outlook<'_, LEVELS, DIMENSIONS>,
+        words: &PerWord<Judged<'_>, LEVELS, DIMENSIONS>,
+        outlook: Outlook,
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
@@ -150,7 +154,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     is_guaranteed[dimension] = true;
                     continue;
                 }
-                let (plan, judged) = (plans.plan(place, dimension), &outlook.words[place][dimension]);
+                let (plan, judged) = (plans.plan(place, dimension), &words[place][dimension]);
                 if level.is_guarantee && matches!(judged, Judged::Refused) {
                     is_guaranteed[dimension] = false;
                     continue;
@@ -201,7 +205,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     fn judge(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
-    ) -> Outlook<'_, LEVELS, DIMENSIONS> {
+        outlook: &mut Outlook,
+    ) -> PerWord<Judged<'_>, LEVELS, DIMENSIONS> {
         let looks: PerWord<_, LEVELS, DIMENSIONS> = per_word(|level, dimension| {
             let takes = call.takes(level, dimension);
             if takes {
@@ -213,8 +218,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         // After all words, as each of them requires.
         let now = self.clock.now();
         let mut is_guaranteed = [true; DIMENSIONS];
-        let (mut fits, mut may_refuse, mut borrows) = (true, false, false);
-        let words = per_word(|place, dimension| {
+        per_word(|place, dimension| {
             if !call.takes(place, dimension) {
                 is_guaranteed[dimension] = true;
                 return Judged::Undecided;
@@ -222,23 +226,25 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             let (level, plan) = (&self.levels[place], call.plan(place, dimension));
             let keep = level.keep(plan, is_guaranteed[dimension]);
             let demand = PlannedCheck { plan, n: call.costs[dimension], keep };
+            outlook.borrows |= !is_guaranteed[dimension];
             let judged =
                 match looks[place][dimension].and_then(|look| level.table.judge(look, demand, now, &self.clock)) {
-                    Some(Ok(take)) => Judged::Fits(take),
+                    Some(Ok(take)) => {
+                        is_guaranteed[dimension] = true;
+                        return Judged::Fits(take);
+                    }
                     Some(Err(_)) => Judged::Refused,
                     // It has no slot, because its guarantee never has the tokens.
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
-            borrows |= !is_guaranteed[dimension];
-            let (fits_here, refuses) = (matches!(judged, Judged::Fits(_)), matches!(judged, Judged::Refused));
             // A key without a slot most probably has its guarantee.
-            is_guaranteed[dimension] = !(level.is_guarantee && refuses);
-            fits &= fits_here || level.is_guarantee && refuses;
-            may_refuse |= !level.is_guarantee && !fits_here;
+            let lacks_guarantee = level.is_guarantee && matches!(judged, Judged::Refused);
+            is_guaranteed[dimension] = !lacks_guarantee;
+            outlook.fits &= lacks_guarantee;
+            outlook.may_refuse |= !level.is_guarantee;
             judged
-        });
-        Outlook { words, fits, may_refuse, borrows }
+        })
     }
 
     /// Gives back what was taken, in the opposite order.

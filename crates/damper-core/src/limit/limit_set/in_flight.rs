@@ -27,9 +27,9 @@ pub trait InFlight: Sealed {
     #[doc(hidden)]
     fn leave(&self);
 
-    /// Wakes the first waiter after a change of a quota.
+    /// Wakes the first waiter after a change of a quota or a refund.
     #[doc(hidden)]
-    fn quota_changed(&self) {}
+    fn limits_changed(&self) {}
 }
 
 impl Sealed for () {}
@@ -77,8 +77,8 @@ macro_rules! in_flight_by_pointer {
                 (**self).leave();
             }
 
-            fn quota_changed(&self) {
-                (**self).quota_changed();
+            fn limits_changed(&self) {
+                (**self).limits_changed();
             }
         }
     };

@@ -339,7 +339,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         let missing = LimitSetQuotaError::NoSuchLimit { index, limits: limits.len() };
         let limit = limits.get(index).ok_or(missing)?;
         limit.set_quota(quota, &self.clock).map_err(|error| LimitSetQuotaError::Refused { index, error })?;
-        self.bulkhead.quota_changed();
+        self.bulkhead.limits_changed();
         Ok(())
     }
 
@@ -372,7 +372,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
             return Err(LimitSetQuotaError::WrongNumber { quotas: quotas.len(), limits: limits.len() });
         }
         self.put_in_force(0, limits, quotas)?;
-        self.bulkhead.quota_changed();
+        self.bulkhead.limits_changed();
         Ok(())
     }
 

@@ -118,6 +118,34 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     }
 }
 
+impl<L: Limits<Algorithm = TokenBucket>, C: Clock, P: InFlight> LimitSet<L, C, P> {
+    /// Gives back tokens that a call took and did not use, up to a number for each limit.
+    ///
+    /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same way. So prefer
+    /// [`reserve`](LimitSet::reserve) and [`settle`](SetReservation::settle) where a call can keep a value until its cost is known:
+    /// these cannot give back more than was taken, and have [bounds](LimitSet::unsettled). In a set whose length is known at run time, a
+    /// limit without a number keeps its tokens.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::{LimitSet, ManualClock, Quota};
+    ///
+    /// let both = LimitSet::with_clock([Quota::per_second(10), Quota::per_hour(1_000)], ManualClock::new());
+    /// both.check_n(5)?;
+    /// both.refund([5, 5]); // the call was not made
+    /// assert_eq!(both.peek().map(|usage| usage.remaining()), [10, 1_000]);
+    /// # Ok::<(), damper::LimitSetDenied>(())
+    /// ```
+    pub fn refund(&self, unused: L::Costs<'_>) {
+        for (bucket, &n) in self.limits.as_slice().iter().zip(unused.as_ref()) {
+            bucket.refund(n, &self.clock);
+        }
+        self.bulkhead.limits_changed();
+    }
+}
+
 impl<S, L, C, P> SetReservation<S>
 where
     S: Deref<Target = LimitSet<L, C, P>>,

@@ -433,6 +433,6 @@ impl Algorithm for SlidingLog {
     }
 
     fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
-        prepared.0.publish::<WindowLine>(clock);
+        drop(prepared.0.publish::<WindowLine>(clock));
     }
 }

@@ -193,6 +193,34 @@ impl TokenBucket {
         given
     }
 
+    /// Puts a quota in force that leaves the tokens as they are, as far as its burst has room for them.
+    pub(super) fn set_quota_keeping_tokens(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
+        let claim = self.word.claim()?;
+        let old = self.word.quota();
+        if old.is_unlimited() || quota.is_unlimited() {
+            drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
+        } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
+            // A change keeps the tokens that are missing from a full bucket, so a larger burst alone would add tokens at once.
+            // They are taken before, under a quota that lets the debt go as deep as that takes: a check in between
+            // finds too few tokens, and never too many.
+            let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
+            let most = old.deepest_debt() - u64::from(old.burst_size());
+            let deepest = u64::from(self.debt(clock)).max(most) + u64::from(grows_by);
+            let deeper = old.max_debt(u32::try_from(deepest).unwrap_or(u32::MAX));
+            let claim = self.word.prepare_under(claim, deeper, clock)?.publish::<TokenLine>(clock);
+            self.charge(grows_by, clock);
+            // That it fits was seen above.
+            drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
+        } else {
+            let claim = self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock);
+            self.refund(old.burst_size() - quota.burst_size(), clock);
+            drop(claim);
+        }
+        #[cfg(feature = "std")]
+        self.changes.raise();
+        Ok(())
+    }
+
     /// Corrects the cost of a call that took `taken` tokens to those that it `used`.
     pub(super) fn settle(&self, taken: u32, used: u32, clock: &impl Clock) {
         if used > taken {
@@ -318,7 +346,7 @@ impl Algorithm for TokenBucket {
     }
 
     fn put_in_force(&self, prepared: PreparedQuota<'_>, clock: &impl Clock) {
-        prepared.0.publish::<TokenLine>(clock);
+        drop(prepared.0.publish::<TokenLine>(clock));
         #[cfg(feature = "std")]
         self.changes.raise();
     }

@@ -2,8 +2,9 @@
 
 use super::Budget;
 use super::ratio::Ratio;
+use super::tokens::Tokens;
 use crate::out_of_range::{OutOfRange, check};
-use crate::sync::{AtomicU32, Ordering, const_unless_loom};
+use crate::sync::const_unless_loom;
 
 /// Thousandths per token.
 const TOKEN: u32 = 1_000;
@@ -37,9 +38,8 @@ const TOKEN: u32 = 1_000;
 /// ```
 #[derive(Debug)]
 pub struct RetryThrottle {
-    /// The tokens, in thousandths.
-    tokens: AtomicU32,
-    most: u32,
+    /// In thousandths.
+    tokens: Tokens,
     per_success: u32,
 }
 
@@ -56,8 +56,7 @@ impl RetryThrottle {
             check!(check_count("max_tokens", max_tokens as u64, 1..=1_000));
             match Ratio::new(ratio) {
                 Ok(ratio) => {
-                    let most = max_tokens * TOKEN;
-                    Ok(Self { tokens: AtomicU32::new(most), most, per_success: ratio.thousandths() })
+                    Ok(Self { tokens: Tokens::full(max_tokens * TOKEN), per_success: ratio.thousandths() })
                 }
                 Err(error) => Err(error),
             }
@@ -67,30 +66,13 @@ impl RetryThrottle {
     /// Returns the remaining tokens, in thousandths.
     #[must_use]
     pub fn thousandths(&self) -> u32 {
-        // ORDERING: Relaxed, here and below, as the word is the whole state.
-        // loom-tests: retry_budget::throttle_counts_every_outcome.
-        self.tokens.load(Ordering::Relaxed)
+        self.tokens.left()
     }
 
     /// Returns after how many more failures no retry is allowed, for dashboards; 0 if none is.
     #[must_use]
     pub fn retries_left(&self) -> u32 {
-        self.thousandths().saturating_sub(self.most / 2).div_ceil(TOKEN)
-    }
-
-    #[inline]
-    fn update(&self, change: impl Fn(u32) -> u32) {
-        let mut tokens = self.thousandths();
-        loop {
-            let changed = change(tokens);
-            if changed == tokens {
-                return;
-            }
-            match self.tokens.compare_exchange_weak(tokens, changed, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return,
-                Err(present) => tokens = present,
-            }
-        }
+        self.thousandths().saturating_sub(self.tokens.most() / 2).div_ceil(TOKEN)
     }
 }
 
@@ -98,18 +80,18 @@ impl Budget for RetryThrottle {
     /// Adds a part of a token, up to the maximum.
     #[inline]
     fn succeeded(&self) {
-        self.update(|tokens| (tokens + self.per_success).min(self.most));
+        self.tokens.add(self.per_success);
     }
 
     /// Takes a token, or the rest of it.
     #[inline]
     fn failed(&self) {
-        self.update(|tokens| tokens.saturating_sub(TOKEN));
+        self.tokens.take_up_to(TOKEN);
     }
 
     /// Returns whether more than half of the tokens are left, and takes none.
     #[inline]
     fn try_withdraw(&self) -> bool {
-        self.thousandths() > self.most / 2
+        self.thousandths() > self.tokens.most() / 2
     }
 }

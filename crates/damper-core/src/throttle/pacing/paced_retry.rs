@@ -2,7 +2,7 @@
 
 use super::{Hints, Pacer, SeenPause, Strategy};
 use crate::deadline::Deadline;
-use crate::retry::{Budget, GaveUp, RetryError, Unlimited};
+use crate::retry::{Budget, Failure, GaveUp, RetryError, Unlimited};
 use crate::throttle::PaceTooSlow;
 use crate::time::Clock;
 use core::time::Duration;
@@ -200,7 +200,12 @@ impl PacedAttempts {
         let longest = || if is_last { Duration::ZERO } else { self.time_left(pacer, retry) };
         let Some(wait) = pacer.answered_within(hints, longest) else {
             if hints.is_accepted() {
-                retry.budget.succeeded();
+                // Retries are made after a server's refusal.
+                if self.number > 1 {
+                    retry.budget.retry_succeeded(Failure::THROTTLED);
+                } else {
+                    retry.budget.succeeded();
+                }
             }
             return Ok(None);
         };
@@ -213,7 +218,7 @@ impl PacedAttempts {
             return Err(GaveUp::Deadline { hint: hints.retry_after.filter(|hint| *hint >= left) });
         }
         // Last, because it spends from the budget.
-        if retry.budget.try_withdraw() { Ok(Some(wait)) } else { Err(GaveUp::Budget) }
+        if retry.budget.try_withdraw_after(Failure::THROTTLED) { Ok(Some(wait)) } else { Err(GaveUp::Budget) }
     }
 
     /// Returns the time since the call began, on the pacer's clock.

@@ -151,7 +151,7 @@ fn backoff_is_within_its_bounds() {
     let (config, steps): (Config, Vec<Step>) = suite("backoff_bounds");
     let backoff = Backoff::exponential(Duration::from_millis(config.initial_ms)).factor(config.multiplier);
     // gRPC's jitter exceeds the longest delay by up to a fifth. damper's never exceeds it.
-    let (backoff, longest) = (backoff.expect("in range").jitter(Jitter::Proportional), config.max_ms);
+    let (backoff, longest) = (backoff.expect("in range").jitter(Jitter::PROPORTIONAL), config.max_ms);
     for Step { retry, range_ms: [least, most] } in steps {
         for seed in 0..1_000 {
             let mut delays = backoff.max_delay(Duration::from_millis(longest)).delays(seed);

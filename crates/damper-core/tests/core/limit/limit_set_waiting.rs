@@ -281,6 +281,22 @@ fn quota_change_wakes_the_first_waiter() {
 }
 
 #[test]
+fn refund_wakes_the_first_waiter() {
+    let clock = ManualClock::new();
+    let llm = llm(&clock);
+    drop(llm.reserve([1, 6_000]).unwrap());
+    let mut first = Task::waiting(&llm, [1, 1_000]);
+    llm.refund([0, 999]);
+    assert!(first.woken.take() && !first.is_served());
+    llm.refund([5, 1]);
+    assert!(first.woken.take() && first.is_served());
+    // The request of the call in flight is there again, and no more than that.
+    assert_eq!(llm.peek().map(|usage| usage.used()), [1, 6_000]);
+    llm.refund([u32::MAX; 2]);
+    assert_eq!(llm.peek().map(|usage| usage.used()), [0, 0]);
+}
+
+#[test]
 fn refusal_says_why_a_call_does_not_wait() {
     let clock = ManualClock::new();
     let llm = llm(&clock);

@@ -27,5 +27,7 @@ mod reservations;
 #[cfg(feature = "alloc")]
 mod resets;
 #[cfg(feature = "alloc")]
+mod shares;
+#[cfg(feature = "alloc")]
 mod sliding_log;
 mod token_bucket_operations;

@@ -13,6 +13,7 @@ pub(crate) enum Growth {
     /// Multiplies by a factor in thousandths.
     Exponential(u32),
     Fibonacci,
+    Linear,
 }
 
 /// A backoff, and its settings.
@@ -32,6 +33,7 @@ impl SlowBackoff {
                 Backoff::exponential(self.base).factor(f64::from(thousandths) / 1_000.0).expect("in range")
             }
             Growth::Fibonacci => Backoff::fibonacci(self.base),
+            Growth::Linear => Backoff::linear(self.base),
         };
         backoff.max_delay(self.longest).jitter(self.jitter)
     }
@@ -42,12 +44,16 @@ impl SlowBackoff {
 
     /// Returns the delay before a retry, in nanoseconds, without jitter.
     pub(crate) fn delay(self, retry: u32) -> u128 {
+        if let Growth::Linear = self.growth {
+            return (self.base_nanos() * u128::from(retry)).min(LONGEST).min(self.longest.as_nanos());
+        }
         let (mut previous, mut delay) = (0, self.base_nanos());
         for _ in 1..retry {
             let next = match self.growth {
                 Growth::Constant => delay,
                 Growth::Exponential(thousandths) => (delay * u128::from(thousandths)).div_ceil(1_000),
                 Growth::Fibonacci => delay + previous,
+                Growth::Linear => unreachable!("it has a formula"),
             };
             // From here on the delay stays the same.
             if next == delay && previous == delay || delay == LONGEST {
@@ -70,7 +76,10 @@ impl SlowBackoff {
                 let base = self.base_nanos().min(longest);
                 (base, (previous * 3).max(base))
             }
-            Jitter::Proportional => (delay - delay / 5, delay + delay / 5),
+            Jitter::Spread { thousandths, .. } => {
+                let part = delay * u128::from(thousandths) / 1_000;
+                (delay - part, delay + part)
+            }
             _ => (delay, delay),
         };
         (least, most.min(longest))

@@ -7,7 +7,12 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn growths() -> impl Strategy<Value = Growth> {
-    prop_oneof![Just(Growth::Constant), (1_000..=1_000_000u32).prop_map(Growth::Exponential), Just(Growth::Fibonacci)]
+    prop_oneof![
+        Just(Growth::Constant),
+        (1_000..=1_000_000u32).prop_map(Growth::Exponential),
+        Just(Growth::Fibonacci),
+        Just(Growth::Linear),
+    ]
 }
 
 fn durations() -> impl Strategy<Value = Duration> {
@@ -20,7 +25,9 @@ fn durations() -> impl Strategy<Value = Duration> {
 }
 
 fn jitters() -> impl Strategy<Value = Jitter> {
-    prop::sample::select(vec![Jitter::None, Jitter::Full, Jitter::Equal, Jitter::Decorrelated, Jitter::Proportional])
+    let named = vec![Jitter::None, Jitter::Full, Jitter::Equal, Jitter::Decorrelated, Jitter::PROPORTIONAL];
+    let spread = (0..=1_000u32).prop_map(|part| Jitter::spread(f64::from(part) / 1_000.0).expect("in range"));
+    prop_oneof![4 => prop::sample::select(named), 1 => spread]
 }
 
 fn backoffs() -> impl Strategy<Value = SlowBackoff> {
@@ -65,6 +72,11 @@ proptest! {
     fn same_seed_draws_the_same_waits(jitter in jitters(), seed: u64) {
         let backoff = Backoff::DEFAULT.jitter(jitter);
         prop_assert!(backoff.delays(seed).take(20).eq(backoff.delays(seed).take(20)));
+    }
+
+    #[test]
+    fn spread_out_of_range_is_refused(part: f64) {
+        prop_assert_eq!(Jitter::spread(part).is_ok(), (0.0..=1.0).contains(&part));
     }
 
     #[test]

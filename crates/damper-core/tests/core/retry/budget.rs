@@ -2,7 +2,9 @@
 //!
 //! `conformance/grpc_retry.rs` has gRPC's throttle.
 
-use damper::retry::{Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle};
+use damper::retry::{
+    Attempts, Budget, Failure, Retry, RetryBucket, RetryBudget, RetryBudgetConfig, RetryQuota, RetryThrottle,
+};
 use damper::{Clock, ManualClock};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -303,4 +305,87 @@ fn change_of_the_ttl_mints_no_retries() {
         assert!(retries <= 5, "{retries} retries for ten calls in round {round}");
         clock.advance(Duration::from_millis(37));
     }
+}
+
+/// Draws the failures of each call, and the turns that calls in flight get before the next one begins.
+fn calls() -> impl Strategy<Value = Vec<(usize, Vec<Failure>)>> {
+    let failure = prop_oneof![
+        4 => Just(Failure::TRANSIENT),
+        3 => Just(Failure::THROTTLED),
+        1 => Just(Failure::TRANSIENT.unprocessed()),
+        1 => Just(Failure::TRANSIENT.transparent()),
+        1 => Just(Failure::FATAL),
+        1 => Just(Failure::THROTTLED.declined()),
+    ];
+    prop::collection::vec((0..4usize, prop::collection::vec(failure, 0..4)), 1..60)
+}
+
+/// A call in flight, and the failures that it still meets.
+struct Call<'a> {
+    attempts: Attempts<&'a ManualClock>,
+    failures: Vec<Failure>,
+    cost: Option<u32>,
+    was_free: bool,
+    was_unseen: bool,
+}
+
+proptest! {
+    /// The tokens of a retry come back with its success, and a success at once adds one. Calls overlap.
+    #[test]
+    fn quota_follows_the_rule_of_aws(
+        capacity in 1..60u32,
+        transient in 0..12u32,
+        throttled in 0..12u32,
+        calls in calls(),
+    ) {
+        let clock = ManualClock::new();
+        let quota = RetryQuota::new(capacity).unwrap().costs(transient, throttled).unwrap();
+        let retry = Retry::with_clock(9, &clock, 1).budget(&quota);
+        let mut tokens = capacity;
+        let mut in_flight: Vec<Call<'_>> = Vec::new();
+        for (turns, mut failures) in calls {
+            failures.reverse();
+            in_flight.push(Call { attempts: retry.begin(), failures, cost: None, was_free: false, was_unseen: false });
+            for turn in 0..turns {
+                let which = turn % in_flight.len().max(1);
+                let Some(call) = in_flight.get_mut(which) else { continue };
+                let Some(failure) = call.failures.pop() else {
+                    call.attempts.succeeded(&retry);
+                    tokens = capacity.min(tokens + call.cost.unwrap_or(1));
+                    in_flight.remove(which);
+                    continue;
+                };
+                let may_retry = failure != Failure::FATAL && failure != Failure::THROTTLED.declined();
+                // The first retry of a call that no server processed is free, and so is the first that no server saw.
+                let is_unseen = failure == Failure::TRANSIENT.transparent();
+                let is_unprocessed = is_unseen || failure == Failure::TRANSIENT.unprocessed();
+                let is_free = is_unseen && !call.was_unseen || is_unprocessed && !call.was_free;
+                let cost = if failure == Failure::THROTTLED { throttled } else { transient };
+                let is_allowed = may_retry && (is_free || cost <= tokens);
+                prop_assert_eq!(call.attempts.failed(&retry, failure).is_ok(), is_allowed);
+                if !is_allowed {
+                    in_flight.remove(which);
+                } else if is_free {
+                    (call.cost, call.was_free) = (None, true);
+                    call.was_unseen |= is_unseen;
+                } else {
+                    tokens -= cost;
+                    call.cost = Some(cost);
+                }
+                prop_assert_eq!(quota.tokens(), tokens);
+            }
+        }
+        prop_assert_eq!(quota.tokens(), tokens);
+    }
+}
+
+#[test]
+fn quota_out_of_range_is_refused() {
+    let message = |quota: Result<RetryQuota, damper::OutOfRange>| quota.unwrap_err().to_string();
+    assert_eq!(message(RetryQuota::new(0)), "capacity is 0, it must be 1 to 1000000");
+    let costs = |transient, throttled| message(RetryQuota::new(9).unwrap().costs(transient, throttled));
+    assert_eq!(costs(1_000_001, 0), "transient cost is 1000001, it must be at most 1000000");
+    assert_eq!(costs(0, 1_000_001), "throttled cost is 1000001, it must be at most 1000000");
+    assert_eq!(RetryQuota::new(9).unwrap().costs(0, 5).unwrap().retries_left(), u32::MAX);
+    assert_eq!(RetryQuota::standard().retries_left(), 100);
 }

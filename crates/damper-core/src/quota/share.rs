@@ -1,0 +1,297 @@
+//! The share of a quota that a member of a fleet has.
+//!
+//! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a joining member
+//! is on the lists of some before it is on those of others. If each took the share of its newest view, two would have the same
+//! tokens meanwhile. Three rules keep the sum within the quota if every view arrives within the stated delay. A simulation of
+//! fleets found each of them necessary (`tests/core/limit/shares.rs`):
+//!
+//! - a member without news stops after a while, its fence, because it may be cut off;
+//! - in force is the lowest share of all views that were in force during the last delay and fence. So what one member gains has been given
+//!   up by the others, or they have stopped;
+//! - a limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
+
+use super::Quota;
+use crate::time::random::scatter;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+/// How many parts of the hold are told apart; the views within one are merged.
+///
+/// So the memory is bounded however often the members change.
+const PARTS: u32 = 32;
+
+/// Divides a quota among the members of a fleet, by weight and without a server.
+///
+/// Each member has one, and tells it who lives: whatever discovers the members (files, DNS, an orchestrator) calls
+/// [`view`](Self::view). It does no I/O and reads no clock. The times that it is told are those of any monotonic clock of the member's
+/// own, as the time since any moment.
+///
+/// If every change of the members reaches each of them within the delay that [`new`](Self::new) is told, the members together allow at most the
+/// burst and what the quota's rate adds, also while members join, leave and crash. If some may be cut off from the views, set
+/// [`fence_after`](Self::fence_after). A larger share waits for the delay and the fence, and begins empty.
+///
+/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has fewer tokens than the
+/// fleet has members, each has a burst of one, so that none starves. The fleet's burst is then the number of members.
+///
+/// The first share waits too, because the others have to learn of this member.
+///
+/// Algorithm: damper's own.
+///
+/// # Examples
+///
+/// ```
+/// # extern crate damper_core as damper;
+/// use core::time::Duration;
+/// use damper::quota::LiveShare;
+/// use damper::{ManualClock, Quota, RateLimiter};
+///
+/// let whole = Quota::per_second(300);
+/// let mut share = LiveShare::new(whole, "a", Duration::from_secs(1)).fence_after(Duration::from_secs(2));
+/// let limiter = RateLimiter::with_clock(whole, ManualClock::new());
+/// limiter.set_share(share.terms(Duration::ZERO).quota)?; // none yet
+///
+/// // In a loop, whenever there is news and whenever the terms say so:
+/// let now = Duration::from_secs(10);
+/// share.view([("a", 1), ("b", 2)], now);
+/// let terms = share.terms(now);
+/// assert_eq!((terms.quota, terms.ask_again_at), (None, Some(Duration::from_secs(12))));
+///
+/// share.view([("a", 1), ("b", 2)], Duration::from_secs(11)); // no change is news too
+/// let terms = share.terms(Duration::from_secs(13));
+/// assert_eq!(terms.quota.expect("it is a member").to_string(), "100/s burst 100");
+/// limiter.set_share(terms.quota)?;
+/// # Ok::<(), damper::SetQuotaError>(())
+/// ```
+pub struct LiveShare<M> {
+    quota: Quota,
+    me: M,
+    late_by: Duration,
+    fence: Option<Duration>,
+    /// The shares of the last hold, the oldest first. The last one is of the newest view.
+    shares: VecDeque<Share>,
+    newest_news: Option<Duration>,
+    /// The latest time that was told.
+    now: Duration,
+}
+
+/// A member's part of the quota by one view, or by several that were merged; `None` if it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    since: Duration,
+    quota: Option<Quota>,
+}
+
+/// The quota that a [`LiveShare`] has in force, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
+pub struct ShareTerms {
+    /// The member's quota, for [`RateLimiter::set_share`](crate::RateLimiter::set_share); `None` refuses all.
+    pub quota: Option<Quota>,
+    /// When the terms may change without a new view; `None` if only a view changes them.
+    pub ask_again_at: Option<Duration>,
+}
+
+impl<M: AsRef<[u8]>> LiveShare<M> {
+    /// Creates the share of the member `me` in `quota`, which is none before the first view.
+    ///
+    /// `views_late_by` is the longest time from a change of the members until each of them knows.
+    pub fn new(quota: Quota, me: M, views_late_by: Duration) -> Self {
+        let shares = VecDeque::from([Share { since: Duration::ZERO, quota: None }]);
+        Self { quota, me, late_by: views_late_by, fence: None, shares, newest_news: None, now: Duration::ZERO }
+    }
+
+    /// Sets the time without a view after which this member stops. Default: never.
+    ///
+    /// Set it where a member can be cut off from the views, longer than the usual time between two of them. Each view counts as news, also one
+    /// that changes nothing. A larger share then waits for the delay *and* the fence, until which a member that is cut off may go on, so
+    /// all members of a fleet need the same fence.
+    #[must_use]
+    pub fn fence_after(self, fence: Duration) -> Self {
+        Self { fence: Some(fence), ..self }
+    }
+
+    /// Tells who the members are at `now`, each with its weight.
+    ///
+    /// This member has no share if it is not on the list, or there with weight 0. If a member is named twice, its weights add up. A time
+    /// before the latest one that was told counts as that one.
+    pub fn view<N: AsRef<[u8]>>(&mut self, members: impl IntoIterator<Item = (N, u32)>, now: Duration) {
+        let now = self.reach(now);
+        if let Some(fenced) = self.fenced_at().filter(|&fenced| fenced <= now) {
+            // The others may have dropped this member, and have to learn that it is back.
+            self.push(Share { since: fenced, quota: None });
+        }
+        self.newest_news = Some(now);
+        let members = Members::new(members);
+        let quota = members.part(self.quota, self.me.as_ref());
+        if self.shares.back().is_none_or(|newest| newest.quota != quota) {
+            self.push(Share { since: now, quota });
+        }
+    }
+
+    /// Returns what is in force at `now`, and until when.
+    pub fn terms(&mut self, now: Duration) -> ShareTerms {
+        let now = self.reach(now);
+        let fenced = self.fenced_at();
+        if fenced.is_some_and(|fenced| fenced <= now) {
+            return ShareTerms { quota: None, ask_again_at: None };
+        }
+        let quota = self.shares.iter().map(|share| share.quota).reduce(lowest).flatten();
+        let ask_again_at = [self.end_of_oldest(), fenced].into_iter().flatten().min();
+        ShareTerms { quota, ask_again_at }
+    }
+
+    /// Returns when the oldest share stops to count: a hold after the next one replaced it.
+    fn end_of_oldest(&self) -> Option<Duration> {
+        self.shares.get(1).map(|next| next.since.saturating_add(self.hold()))
+    }
+
+    /// Returns how long the others may go on by an older view.
+    fn hold(&self) -> Duration {
+        self.late_by.saturating_add(self.fence.unwrap_or_default())
+    }
+
+    fn fenced_at(&self) -> Option<Duration> {
+        self.newest_news?.checked_add(self.fence?)
+    }
+
+    /// Returns `now`, or the latest time that was told, and drops the shares that no longer count then.
+    fn reach(&mut self, now: Duration) -> Duration {
+        self.now = self.now.max(now);
+        while self.end_of_oldest().is_some_and(|end| end <= self.now) {
+            self.shares.pop_front();
+        }
+        self.now
+    }
+
+    fn push(&mut self, share: Share) {
+        let part = self.hold() / PARTS;
+        // Two shares that were the newest for a small part of the hold, together, are merged, and count a little longer.
+        if let [.., before, last] = self.shares.make_contiguous()
+            && share.since.saturating_sub(before.since) < part
+        {
+            before.quota = lowest(before.quota, last.quota);
+            self.shares.pop_back();
+        }
+        self.shares.push_back(share);
+    }
+}
+
+/// The names are of the program, so they are shown as bytes; the shares are for logs.
+impl<M> fmt::Debug for LiveShare<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let newest = self.shares.back().and_then(|share| share.quota);
+        f.debug_struct("LiveShare").field("quota", &self.quota).field("newest", &newest).finish_non_exhaustive()
+    }
+}
+
+/// Returns a quota that is within both: the slower rate, and the smaller burst.
+fn lowest(one: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
+    let (one, other) = (one?, other?);
+    if one.is_unlimited() || other.is_unlimited() {
+        return Some(if one.is_unlimited() { other } else { one });
+    }
+    let tokens = |quota: Quota, window: Quota| u128::from(quota.limit()) * u128::from(window.window_nanos());
+    let slower = if tokens(one, other) <= tokens(other, one) { one } else { other };
+    let max_debt = one.own_max_debt().zip(other.own_max_debt()).map(|(one, other)| one.min(other));
+    let burst = one.burst_size().min(other.burst_size());
+    Some(Quota::from_parts(slower.limit(), slower.window_nanos(), burst, max_debt))
+}
+
+/// The members of a view in the order of their names, with weights above 0.
+struct Members<N> {
+    members: Vec<(N, u64)>,
+    /// The sum of all weights.
+    whole: u64,
+}
+
+impl<N: AsRef<[u8]>> Members<N> {
+    fn new(members: impl IntoIterator<Item = (N, u32)>) -> Self {
+        let mut members: Vec<_> = members.into_iter().map(|(name, weight)| (name, u64::from(weight))).collect();
+        members.retain(|&(_, weight)| weight > 0);
+        members.sort_unstable_by(|(one, _), (other, _)| one.as_ref().cmp(other.as_ref()));
+        members.dedup_by(|(next, more), (name, weight)| {
+            let is_same = next.as_ref() == name.as_ref();
+            *weight += if is_same { *more } else { 0 };
+            is_same
+        });
+        let whole = members.iter().map(|(_, weight)| weight).sum();
+        Self { members, whole }
+    }
+
+    /// Returns the part of `quota` that the member `me` has.
+    fn part(&self, quota: Quota, me: &[u8]) -> Option<Quota> {
+        let place = self.members.binary_search_by(|(name, _)| name.as_ref().cmp(me)).ok()?;
+        if quota.is_unlimited() {
+            return Some(quota);
+        }
+        let weight = self.members[place].1;
+        let (limit, window) = rate(quota, weight, self.whole);
+        let max_debt = quota.own_max_debt().map(|debt| {
+            let part = u128::from(debt) * u128::from(weight);
+            part.div_ceil(self.whole.into()) as u32
+        });
+        Some(Quota::from_parts(limit, window, self.burst(quota, place), max_debt))
+    }
+
+    /// Returns how many tokens of the burst the member at `place` has.
+    ///
+    /// Each has one, and the others go by weight, by the method of the largest remainders.
+    fn burst(&self, quota: Quota, place: usize) -> u32 {
+        let Some(rest) = u64::from(quota.burst_size()).checked_sub(self.members.len() as u64) else {
+            return quota.burst_size().min(1);
+        };
+        let part = |weight: u64| {
+            let product = u128::from(rest) * u128::from(weight);
+            (product / u128::from(self.whole), product % u128::from(self.whole))
+        };
+        let given: u128 = self.members.iter().map(|&(_, weight)| part(weight).0).sum();
+        // Equal remainders are put in an order that is the same for all members, and another one for each quota.
+        let order = |place: usize| {
+            let (name, weight) = &self.members[place];
+            (part(*weight).1, number(quota, name.as_ref()), place)
+        };
+        let mine = order(place);
+        let before = (0..self.members.len()).filter(|&other| order(other) > mine).count();
+        let is_among_the_largest = (before as u128) < u128::from(rest) - given;
+        // At most `rest`, which is less than the burst.
+        1 + part(self.members[place].1).0 as u32 + u32::from(is_among_the_largest)
+    }
+}
+
+/// Returns the limit and the window in nanoseconds of `weight` parts of `whole`.
+///
+/// The window is a multiple of the quota's if that fits. Rates that fit no quota are rounded down.
+fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
+    let limit = u128::from(quota.limit()) * u128::from(weight);
+    let divisor = greatest_common_divisor(limit, whole.into());
+    let (limit, window) = (limit / divisor, u128::from(quota.window_nanos()) * (u128::from(whole) / divisor));
+    if let (Ok(limit), Ok(window)) = (u32::try_from(limit), u64::try_from(window)) {
+        return (limit, window);
+    }
+    let divisor = greatest_common_divisor(limit, window);
+    let (limit, window) = (limit / divisor, window / divisor);
+    let excess = |number: u128, bits: u32| (u128::BITS - number.leading_zeros()).saturating_sub(bits);
+    // One bit fewer for the window, because it is rounded up.
+    let excess = excess(limit, u32::BITS).max(excess(window, u64::BITS - 1));
+    ((limit >> excess) as u32, window.div_ceil(1 << excess) as u64)
+}
+
+const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// Returns a number for a member and a quota that is the same in all processes.
+///
+/// FNV-1a, mixed with the quota: it decides who has one token more, so it need not resist attackers.
+fn number(quota: Quota, name: &[u8]) -> u64 {
+    let hash = name
+        .iter()
+        .fold(0xCBF2_9CE4_8422_2325, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))
+}
