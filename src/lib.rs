@@ -125,6 +125,7 @@
 //! | `std` | yes | the default clock and hasher; `wait`, `Striped`, `CoarseTicker` |
 //! | `alloc` | yes | [`SlidingLog`], [`KeyedLimiter`]s of any size and of several quotas; [`BoundedStore`], [`KeyedCircuitBreaker`], `KeyedThrottle`, queues of [`Bulkhead`]s, [`KeyedBulkhead`], [`KeyedAdaptiveLimit`], `Admission`, `Arc`s as clocks and owned permits where the target has atomic pointers |
 //! | `defmt` | | `defmt::Format` for answers, states and errors |
+//! | `rustix` | | `time::HostMonotonic`: the monotonic clock of a Unix host, the same in all processes |
 //! | `serde` | | quotas in files, as text: `"100/s burst 200"` |
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
 //! | `compared` | | rules of other libraries for adaptive limits and pacing, to compare with |
