@@ -5,7 +5,7 @@ use damper_redis::internal::{Command, Frame, Keys, Reply, ReplyError, SOURCE};
 use mlua::{Function, Lua, MultiValue, Table, Variadic};
 use redis::Value;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// As much of a Redis server as the script needs.
@@ -22,10 +22,10 @@ pub struct LuaServer {
 }
 
 /// The keys of a server, to be put back by [`LuaServer::restore`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Memory {
     /// Values with the time in ms at which they expire.
-    keys: HashMap<Vec<u8>, (Vec<u8>, Option<u64>)>,
+    keys: BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>,
 }
 
 #[derive(Debug)]

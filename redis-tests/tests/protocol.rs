@@ -11,6 +11,8 @@
 // | `world` | a schedule: the processes, the network, the server, and what happens by chance |
 // | `stories` | stories of leases that are kept too long |
 // | `process` | one process, and the rules that it can be made to break |
+// | `script_rules` | the rules of the script, and the script without each |
+// | `trouble` | the kinds of trouble |
 // | `rules` | each rule left out, and that it is noticed |
 // | `waste` | rules without which nothing is exceeded, and less is used |
 
@@ -20,6 +22,10 @@ mod bucket;
 mod process;
 #[path = "protocol/rules.rs"]
 mod rules;
+#[path = "protocol/script_rules.rs"]
+mod script_rules;
+#[path = "protocol/trouble.rs"]
+mod trouble;
 #[path = "protocol/waste.rs"]
 mod waste;
 #[path = "protocol/world.rs"]

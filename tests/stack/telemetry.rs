@@ -4,12 +4,13 @@ use damper::deadline::SkewGuard;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Detail, Head,
     Limit, LimitDecision, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
-    ThrottleLayer,
+    ThrottleLayer, client_stack,
 };
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
 use damper::{
-    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, ManualClock, Quota, WhenFull,
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, LimitSet, ManualClock, Plan, Quota,
+    QuotaTree, WhenFull,
 };
 use futures_util::stream;
 use http::{Request, Response};
@@ -179,6 +180,31 @@ fn stacks_of_settings_carry_the_names_of_their_groups() {
     );
 }
 
+/// A layer that is built from one section has the full name of the section.
+#[cfg(all(feature = "config", feature = "tokio"))]
+#[test]
+fn layers_of_settings_carry_the_names_of_their_sections() {
+    use damper::config::{PacingSettings, Settings};
+    use damper::metrics::NamedSource;
+
+    let settings = Settings::default();
+    let (server, client) = (&settings.server.http, &settings.client.grpc);
+    let budget = || Arc::new(client.retry_budget.budget());
+    assert_eq!(server.ratelimit.layer().unwrap().name(), "server.http.ratelimit");
+    assert_eq!(server.bulkhead.layer().name(), "server.http.bulkhead");
+    assert_eq!(server.adaptive_limit.layer().name(), "server.http.adaptive_limit");
+    assert_eq!(server.admission.layer().name(), "server.http.admission");
+    assert_eq!(server.admission.fixed_layer().name(), "server.http.admission");
+    assert_eq!(client.circuit_breaker.layer().unwrap().name(), "client.grpc.circuit_breaker");
+    assert_eq!(client.throttle.layer().name(), "client.grpc.throttle");
+    assert_eq!(client.pacing.layer(budget()).unwrap().name(), "client.grpc.pacing");
+    assert_eq!(client.bulkhead.client_layer().name(), "client.grpc.bulkhead");
+    assert_eq!(client.bulkhead.client_layer_per_host().unwrap().name(), "client.grpc.bulkhead");
+    assert_eq!(client.adaptive_limit.client_layer().name(), "client.grpc.adaptive_limit");
+    let alone = PacingSettings::default();
+    assert_eq!((alone.name(), alone == client.pacing), ("default", true));
+}
+
 #[test]
 fn limit_metrics_carry_the_layers_name() {
     let _lock = lock_recorders();
@@ -215,9 +241,9 @@ fn limit_metrics_carry_the_layers_name() {
     });
 }
 
-/// The limit that refused is that of a tier, or of a wider prefix.
+/// The limit that refused is that of a tier, of a set, or of a wider prefix.
 #[test]
-fn refusals_of_a_limit_are_counted_by_tier_and_prefix() {
+fn refusals_of_a_limit_are_counted_by_tier_prefix_and_part() {
     let _lock = lock_recorders();
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
@@ -236,18 +262,61 @@ fn refusals_of_a_limit_are_counted_by_tier_and_prefix() {
         for last in [1, 1, 1, 1, 2, 2, 3, 4, 5, 6] {
             call(&mut service, from(last)).unwrap();
         }
+        let set = LimitSet::new([burst(9), burst(0)]);
+        call(&mut RateLimitLayer::new(Arc::new(set)).layer(service_fn(answer)), from(1)).unwrap();
         let network = (None, Some("ipv4/24".to_owned()));
         assert_eq!(*hook.lock().unwrap(), [(Some(1), None), (Some(0), None), network]);
         assert_eq!(
             lines(&snapshotter),
             [
                 "damper_limit_allowed_total{limit=default} 7",
+                "damper_limit_refused_total{limit=default,part=1} 1",
                 "damper_limit_refused_total{limit=default,prefix=ipv4/24} 1",
                 "damper_limit_refused_total{limit=default,tier=0} 1",
                 "damper_limit_refused_total{limit=default,tier=1} 1",
             ]
         );
     });
+}
+
+/// A log has what the metrics of a refusal have as labels, and that of a candidate has it too.
+#[test]
+fn refusals_of_a_limit_are_logged_with_tier_prefix_part_level_and_plan() {
+    let _lock = lock_recorders();
+    let burst = |burst| Quota::per_hour(1).burst(burst);
+    let logs = logged(tracing::Level::DEBUG, || {
+        let each = || {
+            let tier_of = |client: &ClientAddress| usize::from(client.address() == IpAddr::from([192, 0, 2, 1]));
+            PerClient::new(Arc::new(KeyedLimiter::builder(burst(1)).tiers([burst(0)], tier_of).build().unwrap()))
+        };
+        let networks = Arc::new(KeyedLimiter::builder(burst(1)).build().unwrap());
+        let mut service = RateLimitLayer::new(each().prefix_v4(24, networks)).layer(service_fn(answer));
+        for last in [1, 2, 3] {
+            call(&mut service, from(last)).unwrap();
+        }
+        let set = LimitSet::new([burst(9), burst(0)]);
+        call(&mut RateLimitLayer::new(Arc::new(set)).layer(service_fn(answer)), from(1)).unwrap();
+        let shadowed = RateLimitLayer::per_client(burst(9)).shadow(each());
+        call(&mut shadowed.layer(service_fn(answer)), from(1)).unwrap();
+        let tree = Arc::new(QuotaTree::<str, 1, 1>::builder(["user"], ["tokens"]).build().unwrap());
+        let layer = RateLimitLayer::tree(tree, move |_| Some([("alice".into(), [Plan::new(burst(1)).unwrap()])]));
+        let layer = layer.plan_names(|_| ["free".into()]);
+        let mut service = layer.layer(service_fn(answer));
+        for _ in 0..2 {
+            call(&mut service, get("/")).unwrap();
+        }
+    });
+    let expected = [
+        "limit=\"default\" method=\"GET\" path=\"/path\" key=\"192.0.2.1\" tier=1 ",
+        "limit=\"default\" method=\"GET\" path=\"/path\" key=\"192.0.2.3\" prefix=ipv4/24 ",
+        "limit=\"default\" method=\"GET\" path=\"/path\" part=1 ",
+        "shadow=\"default\" in_force=\"allowed\" method=\"GET\" path=\"/path\" key=\"192.0.2.1\" tier=1 ",
+        "limit=\"default\" method=\"GET\" path=\"/\" level=\"user\" dimension=\"tokens\" plan=\"free\" ",
+    ];
+    assert_eq!(logs.len(), expected.len(), "{logs:?}");
+    for (line, fields) in logs.iter().zip(expected) {
+        assert!(line.contains(fields), "{fields}: {line}");
+    }
 }
 
 /// Calls of a server and of a client, refusals by cause, and gauges on demand.
@@ -410,6 +479,36 @@ fn throttle_metrics_carry_the_layers_name_and_refusals_are_logged() {
             "damper_throttle_allowed_total{throttle=default} 1",
             "damper_throttle_allowed_total{throttle=search} 10",
             "damper_throttle_refused_total{throttle=search} 2",
+        ]
+    );
+}
+
+/// The gates of a stack decide as one, but each has its own metrics.
+#[test]
+fn gate_of_a_stack_counts_a_call_that_an_inner_gate_refuses() {
+    static POOL: Bulkhead = Bulkhead::new(1);
+
+    let _lock = lock_recorders();
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _taken = POOL.try_acquire().unwrap();
+    metrics::with_local_recorder(&recorder, || {
+        let stack = client_stack().throttle_single().concurrency(&POOL);
+        let request = Request::get("http://one.example.com/").body(Empty::<bytes::Bytes>::new()).unwrap();
+        let transport = service_fn(|_: Request<Empty<bytes::Bytes>>| {
+            ready(Ok::<_, Infallible>(Response::new(Empty::<bytes::Bytes>::new())))
+        });
+        let mut client = stack.service(transport);
+        assert!(matches!(
+            pin!(client.call(request)).poll(&mut Context::from_waker(Waker::noop())),
+            Poll::Ready(Err(_))
+        ));
+    });
+    assert_eq!(
+        lines(&snapshotter),
+        [
+            "damper_concurrency_refused_total{limit=default,side=client,cause=no_slot} 1",
+            "damper_throttle_allowed_total{throttle=default} 1",
         ]
     );
 }

@@ -155,7 +155,7 @@ impl damper_metrics::Source for ConfiguredScopes {
 impl MeshClientSettings {
     /// Sets up a client of the service at `uri`, which sends through `http` and sleeps by tokio's timer.
     ///
-    /// Its name in metrics and logs is `client.mesh`. For several clients of one section, set others by `named`.
+    /// Its name in metrics and logs is that of the [section](Self::name): `client.mesh`. For several clients of one section, set others by `named`.
     ///
     /// # Examples
     ///
@@ -179,7 +179,7 @@ impl MeshClientSettings {
             .backoff(backoff)
             .pace_below(self.pace_below())
             .max_response(self.max_response() as usize)
-            .named("client.mesh");
+            .named(self.name());
         if let Some(wait) = self.max_pacing_wait() {
             builder = builder.max_pacing_wait(wait);
         }

@@ -58,6 +58,9 @@ pub(crate) trait Section {
 
     fn keys(&self) -> &'static [Key];
 
+    /// Sets where it stands among all settings.
+    fn set_path(&mut self, path: &str);
+
     fn set(&mut self, key: &Key, value: &Value) -> Result<(), Refusal>;
 
     fn written(&self, key: &str) -> Written;
@@ -97,18 +100,35 @@ macro_rules! section {
         $(#[doc = $about])+
         // A field has the name of its key, which may end as the section does.
         #[allow(clippy::struct_field_names)]
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug)]
         pub struct $name {
             $(pub(crate) $key: $type,)+
+            /// Where it stands among all settings, such as `client.http.pacing`.
+            pub(crate) path: String,
+        }
+
+        /// Sections are equal if their settings are, wherever they stand.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                $(self.$key == other.$key)&&+
+            }
         }
 
         impl Default for $name {
             fn default() -> Self {
-                Self { $($key: $default,)+ }
+                Self { $($key: $default,)+ path: String::new() }
             }
         }
 
         impl $name {
+            /// Returns the name of what is built from this section alone, in metrics and logs.
+            ///
+            /// It is the full name of the section, such as `client.http.pacing`, and `default` for a section that is not part of a group.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                if self.path.is_empty() { "default" } else { &self.path }
+            }
+
             $($crate::section::getter! {
                 {
                     $(#[doc = $doc])+
@@ -143,6 +163,10 @@ macro_rules! section {
                     },
                 )+];
                 KEYS
+            }
+
+            fn set_path(&mut self, path: &str) {
+                path.clone_into(&mut self.path);
             }
 
             fn set(
@@ -325,7 +349,9 @@ pub(crate) trait Tree: Any {
 }
 
 impl<S: Section + Any> Tree for S {
-    fn set_path(&mut self, _: &str) {}
+    fn set_path(&mut self, path: &str) {
+        Section::set_path(self, path);
+    }
 
     fn nodes<'a>(&'a self, path: &str, found: &mut Vec<(String, &'a dyn Any)>) {
         found.push((path.to_owned(), self));

@@ -4,7 +4,6 @@
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::deadline::usual_latency::GENEROUS_TIME;
-pub use crate::gate::pair::WaitBehind;
 pub use crate::gate::refusal::refusal_in;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::gate::refusal::{boxed_refusal, shared_refusal};
@@ -15,6 +14,7 @@ pub use crate::gate::waits_with::Keepable;
 pub use crate::keyed::key_look::{KeyLook, KeyTake};
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
+pub use crate::limit::per_key::PerKey as TableAlgorithm;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
 pub use crate::sync::Tally;
@@ -144,6 +144,14 @@ pub fn exceeded<C: Clock>(deadline: &Deadline<C>) -> DeadlineExceeded {
 #[must_use]
 pub fn exceeded_after(specified: Duration, elapsed: Duration) -> DeadlineExceeded {
     DeadlineExceeded::new(specified, elapsed)
+}
+
+/// Returns the quota of a tier, if there is one; `None` where quotas come with the calls, as plans.
+pub fn quota_in_table<K: ?Sized, C: Clock, S, A: TableAlgorithm>(
+    limiter: &KeyedLimiter<K, C, S, A>,
+    tier: usize,
+) -> Option<Quota> {
+    limiter.quota_in_table(tier)
 }
 
 /// Returns whether a budget was set for a policy.

@@ -90,13 +90,21 @@ impl<G, W, O> ClientGate<G, W, O> {
     }
 }
 
-impl<G: Gate, W: Clone, O: Observe<G::Refusal>> ClientGate<G, W, O> {
-    /// Takes what the end of a call needs.
+impl<G: Gate, W, O: Observe<G::Refusal>> ClientGate<G, W, O> {
+    /// Counts a call that has this permit.
     #[inline]
-    pub(crate) fn held(&self, permit: G::Permit, head: &Head<'_>) -> HeldCall<G::Permit, W> {
+    pub(crate) fn count(&self, permit: &G::Permit) {
         if permit.was_asked() {
             self.observer.allowed();
         }
+    }
+
+    /// Takes what the end of a call needs.
+    #[inline]
+    pub(crate) fn held(&self, permit: G::Permit, head: &Head<'_>) -> HeldCall<G::Permit, W>
+    where
+        W: Clone,
+    {
         HeldCall::new(HeldPermit::new(permit, head, &self.min_budget), self.completion.clone())
     }
 }
@@ -128,6 +136,7 @@ where
 
     #[inline]
     fn hold(&self, permit: G::Permit, request: &Request<B>) -> Self::Held {
+        self.count(&permit);
         self.held(permit, &Head::of(request))
     }
 

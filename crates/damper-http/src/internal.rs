@@ -11,9 +11,7 @@ pub use crate::retry::classify::is_refused_stream;
 pub use crate::retry::classify::is_unprocessed;
 #[cfg(feature = "tower")]
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, RepeatParts};
-pub use crate::telemetry::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
-#[cfg(feature = "tracing")]
-pub use crate::telemetry::{LogSampler, Sample, millis};
+pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};
 pub use crate::timed_body::{BodyLimits, TimedBody};
 
 #[cfg(feature = "tower")]

@@ -82,7 +82,7 @@
 //! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [gate](damper_core::gate) |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [gate](damper_core::gate) |
-//! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`Pacers`] |
+//! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`PacerOf`](damper_core::gate::PacerOf) a [`Head`] |
 //! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [gate](damper_core::gate) |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
@@ -135,7 +135,8 @@
 //!
 //! | level | event | fields |
 //! |---|---|---|
-//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier`, `prefix`, or `level` and `dimension` if there are such, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a rate limit | `limit`, `method`, `path`, `retry_after_ms`, `quota`, `tier`, `prefix`, `part`, or `level`, `dimension` and `plan` if there are such, and up to 64 bytes of the `key` if it can be displayed |
+//! | debug | a refusal by a [candidate](RateLimitLayer::shadow) beside a rate limit | `shadow`, `in_force`, and those of a refusal by a rate limit |
 //! | debug | a refusal by a breaker | `breaker`, `retry_after_ms` |
 //! | debug | a refusal by a concurrency limit | `limit`, `side`, `method`, `path`, `cause`, `retry_after_ms` |
 //! | debug | a refusal by a throttle | `throttle`, `share_refused`, `retry_after_ms` |
@@ -208,7 +209,7 @@ pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
     RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
 };
-pub use pacing::{HostPacers, HttpHints, Pacers, PacingLayer, PacingService};
+pub use pacing::{HostPacers, HttpHints, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{

@@ -1,7 +1,7 @@
 //! Services behind throttles: which throttle, and when a call has ended and how.
 
 use crate::completion::{AtHead, MinBudget, ResponseHead};
-use crate::telemetry::ThrottleTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use crate::{ClientGate, Head, TargetHost};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -74,10 +74,10 @@ use damper_tower::GateService;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ThrottleLayer<T, W = AtHead>(ClientGate<T, W, ThrottleTelemetry>);
+pub struct ThrottleLayer<T, W = AtHead>(ClientGate<T, W, Telemetry>);
 
 /// A client's service behind throttles. Made by [`ThrottleLayer`].
-pub type ThrottleService<S, T, W = AtHead> = GateService<S, ClientGate<T, W, ThrottleTelemetry>>;
+pub type ThrottleService<S, T, W = AtHead> = GateService<S, ClientGate<T, W, Telemetry>>;
 
 /// A throttle for each host.
 pub type ThrottlePerHost = PerKey<TargetHost, Arc<KeyedThrottle<String>>>;
@@ -132,7 +132,7 @@ impl<T: for<'a> Ask<Head<'a>>> ThrottleLayer<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(throttles: T) -> Self {
-        let telemetry = ThrottleTelemetry::new("default");
+        let telemetry = Telemetry::new(Kind::Throttle, "default");
         Self(ClientGate::observed_by(telemetry, throttles, AtHead::new(), MinBudget::usual_per_host()))
     }
 }
@@ -174,7 +174,7 @@ impl<T, V> ThrottleLayer<T, AtHead<V>> {
 impl<T, W> ThrottleLayer<T, W> {
     /// Returns the side of the layer, for a stack.
     #[cfg(feature = "tower")]
-    pub(crate) const fn side(&self) -> &ClientGate<T, W, ThrottleTelemetry> {
+    pub(crate) const fn side(&self) -> &ClientGate<T, W, Telemetry> {
         &self.0
     }
 
@@ -201,7 +201,7 @@ impl<T, W> ThrottleLayer<T, W> {
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self(ClientGate { observer: ThrottleTelemetry::new(name), ..self.0 })
+        Self(ClientGate { observer: Telemetry::new(Kind::Throttle, name), ..self.0 })
     }
 }
 

@@ -24,7 +24,7 @@ macro_rules! catalogue {
 
 catalogue! {
     LIMIT_ALLOWED: Counter "damper_limit_allowed_total" ["limit"] Count "Requests that a layer's limit let pass.";
-    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit", "tier", "prefix", "level", "dimension", "plan", "scope"] Count "Requests that a layer's limit refused.";
+    LIMIT_REFUSED: Counter "damper_limit_refused_total" ["limit", "tier", "prefix", "part", "level", "dimension", "plan", "scope"] Count "Requests that a layer's limit refused.";
     LIMIT_ERRORS: Counter "damper_limit_errors_total" ["limit", "cause"] Count "Requests that a layer's limit could not decide on.";
     LIMIT_RATE: Gauge "damper_limit_tokens_per_second" ["limit", "tier", "prefix", "part", "scope", "function"] CountPerSecond "Tokens that the quota in force refills in a second.";
     LIMIT_BURST: Gauge "damper_limit_burst_tokens" ["limit", "tier", "prefix", "part", "scope", "function"] Count "Tokens that can be taken at once from a full limit.";

@@ -78,7 +78,7 @@
 //! | the server's clock steps forward by `s` | `rate · s`, no more than a burst, and what is leased |
 //! | the server's clock steps back, as on a promoted replica | nothing; the limit has its deepest debt, and refills |
 //! | the server loses its memory: a restart without files, `FLUSHALL`, an empty replica | what [`AfterLoss`] says: nothing, the burst less what 60 seconds refill (the default), or a burst |
-//! | the server goes back in time: a replica that lagged, an append-only file that is written every second | `rate ·` the lag, and what was leased |
+//! | the server goes back in time: a replica that lagged, an append-only file that is written every second | what the lost writes had taken (at most a burst; `rate ·` the lag of a limit that is used up), and what was leased |
 //! | the server evicts a key | a burst; so a server whose `maxmemory-policy` is not `noeviction` is an error, unless it is [accepted](RedisLimiterBuilder::accept_eviction) |
 //! | the server forgets its scripts | nothing |
 //!

@@ -4,6 +4,5 @@
 //! they are released together with this crate.
 
 pub use crate::judge::ending_of_error;
-pub use crate::pacing::ObservePacing;
 pub use crate::side::{Side, Stand};
 pub use crate::unwinding::Unwinding;

@@ -5,7 +5,7 @@ use damper_redis::internal::Terms;
 /// All that was admitted, less what dripped in since.
 ///
 /// In parts of a token: as many as the rate's period has microseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket {
     part: u128,
     tokens: u128,

@@ -162,13 +162,22 @@ impl Process {
                 (0, None)
             }
             Answer::Ask(dispatch) => (0, Some(dispatch)),
-            Answer::Denied(_) | Answer::Join | Answer::Down => (0, None),
+            Answer::Join => {
+                self.join(n);
+                (0, None)
+            }
+            Answer::Denied(_) | Answer::Down => (0, None),
         }
     }
 
     fn spent(&mut self, n: u32, is_low: bool) -> Done {
         self.used += n;
         (n, if is_low { self.subject.ask_ahead() } else { None })
+    }
+
+    /// Lets a check of `n` tokens wait for the command in flight. Returns false if none is.
+    pub fn join(&self, n: u32) -> bool {
+        self.subject.join(n)
     }
 
     pub fn due(&mut self) -> Option<Box<Dispatch>> {

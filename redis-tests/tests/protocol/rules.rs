@@ -1,7 +1,9 @@
 //! Each rule left out, and that it is noticed.
 
 use crate::process::Broken;
-use crate::world::{PLOTS, Setting, Trouble, run, tell};
+use crate::script_rules::RULES;
+use crate::trouble::Trouble;
+use crate::world::{PLOTS, Setting, run, tell};
 use damper_redis::internal::{SOURCE, SlotTags};
 
 /// The steps of a schedule.
@@ -79,59 +81,9 @@ fn each_rule_of_the_holder_is_needed() {
     assert!(noticed.into_iter().all(|noticed| noticed), "a rule of the holder can be left out");
 }
 
-/// A rule of the script: its name, what leaves it out, and the trouble that notices.
-type Rule = (&'static str, &'static [(&'static str, &'static str)], Trouble);
-
-const RULES: &[Rule] = &[
-    (
-        "leased tokens count as still in the bucket",
-        &[(
-            "limit.owed <= limit.held then\n        limit.owed, limit.frac = limit.held, 0",
-            "limit.owed <= 0 then\n        limit.owed, limit.frac = 0, 0",
-        )],
-        Trouble::Processes,
-    ),
-    ("a grant fits in the bucket", &[("limit.burst - limit.owed, ", "")], Trouble::Processes),
-    (
-        "a lease ends a whole lease later",
-        &[("(from + length) / step", "(from + length / 2) / step")],
-        Trouble::Processes,
-    ),
-    (
-        "up to each end the bucket fills under the ceiling until then",
-        &[("        refill(limit, limit.ends[1])\n", "")],
-        Trouble::Processes,
-    ),
-    ("older requests are refused", &[("elseif seq <= last_seq then", "elseif seq < 0 then")], Trouble::Processes),
-    (
-        "the same request is booked once",
-        &[
-            ("if seq == last_seq and gen == limit.gen then", "if seq < 0 then"),
-            ("elseif seq <= last_seq then", "elseif seq < last_seq then"),
-        ],
-        Trouble::Processes,
-    ),
-    (
-        "an unknown holder has nothing",
-        &[("if unspent + back > count then", "if unspent + back < 0 then")],
-        Trouble::Processes,
-    ),
-    (
-        "a limit that was lost is empty",
-        &[("elseif not stored and now - loss < after_loss then", "elseif false then")],
-        Trouble::Loss,
-    ),
-    ("what may be leased may be out", &[("lost = max(limit.held, limit.hold)", "lost = limit.held")], Trouble::Loss),
-];
-
 #[test]
 fn each_rule_of_the_script_is_needed() {
-    let noticed = RULES.iter().map(|&(name, lines, trouble)| {
-        let script = lines.iter().fold(SOURCE.to_owned(), |script, (lines, instead)| {
-            assert_eq!(script.matches(lines).count(), 1, "{name}: the script has other lines");
-            script.replace(lines, instead)
-        });
-        is_noticed(name, &script, Broken::Nothing, &[trouble])
-    });
+    let noticed =
+        RULES.iter().map(|rule| is_noticed(rule.name, &rule.script_without(), Broken::Nothing, &[rule.trouble]));
     assert!(noticed.collect::<Vec<_>>().into_iter().all(|noticed| noticed), "a rule of the script can be left out");
 }

@@ -1,6 +1,7 @@
 //! Short stories of leases that are kept too long, which steps chosen one by one would seldom tell.
 
-use super::{GLUTTON, HOLDERS, LEASE, PACE, Trouble, World};
+use super::{GLUTTON, HOLDERS, LEASE, PACE, World};
+use crate::trouble::Trouble;
 
 impl World<'_> {
     /// The time until some lease ends within `longest` µs, or hardly before or after that.

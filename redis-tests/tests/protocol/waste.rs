@@ -3,7 +3,8 @@
 //! Nothing exceeds the limit without them, but less than the limit is used.
 
 use crate::process::Broken;
-use crate::world::{GLUTTON, PACE, Setting, Trouble, World, terms};
+use crate::trouble::Trouble;
+use crate::world::{GLUTTON, PACE, Setting, World, terms};
 use damper_redis::internal::{SOURCE, SlotTags};
 
 /// Runs a story on the script as it is, and without some of its lines: how much each admits at the end.

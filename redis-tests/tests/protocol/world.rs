@@ -4,6 +4,7 @@ mod stories;
 
 use crate::bucket::Bucket;
 use crate::process::{Broken, Process};
+use crate::trouble::Trouble;
 use damper_core::Quota;
 use damper_redis::internal::{Command, Dispatch, Frame, Keys, NEVER, Plan, Reply, SlotTags, Status, Terms};
 use damper_redis_tests::LuaServer;
@@ -47,17 +48,6 @@ impl Random {
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u64) as usize]
     }
-}
-
-/// The trouble in a schedule beside messages that are lost, late, duplicated and reordered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// Pauses and crashes of processes.
-    Processes,
-    /// The same, and the server loses all that it has stored.
-    Loss,
-    /// The same as the first, and the server's clock steps forward and back.
-    Steps,
 }
 
 /// How a schedule is run.

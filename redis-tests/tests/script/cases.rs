@@ -316,3 +316,20 @@ fn the_cost_is_independent_of_the_number_of_holders() {
     }
     assert!(most <= 6, "{most} commands to the server");
 }
+
+/// The rate times the lag is the bound only for a limit that is used up. `proofs/lease` found a full one.
+#[test]
+fn rollback_gives_again_what_the_lost_writes_took() {
+    let mut process = Process::new(Quota::per_second(10).burst(20), 5);
+    let before = (process.server.memory(), process.seen);
+    assert_eq!(process.take(20), Status::Done);
+    let after = process.seen;
+    // A process that did not see these writes.
+    process.server.restore(before.0.clone());
+    process.seen = before.1;
+    assert_eq!((process.take(20), process.take(1)), (Status::Done, Status::Denied), "a burst again, and no more");
+    // One that did.
+    process.server.restore(before.0);
+    process.seen = after;
+    assert_eq!(process.take(1), Status::Denied, "it knows that the server lost them");
+}

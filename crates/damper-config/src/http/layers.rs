@@ -1,4 +1,4 @@
-//! The layer of each section.
+//! The layer of each section, with the name of the section in metrics and logs.
 
 #[cfg(feature = "tokio")]
 use super::ConfiguredPacers;
@@ -43,11 +43,13 @@ use std::time::Duration;
 impl CircuitBreakerSettings {
     /// Builds a breaker for each host, for `CircuitBreakerLayer::new` and for [`Reloader::bind`](crate::Reloader::bind).
     ///
+    /// Their name in metrics and logs is that of the [section](Self::name).
+    ///
     /// # Errors
     ///
     /// [`OutOfRange`], never with settings in their ranges.
     pub fn breakers(&self) -> Result<PerHost, OutOfRange> {
-        self.breakers_named("default")
+        self.breakers_named(self.name())
     }
 
     /// Builds a breaker for each host, with this name in metrics and logs.
@@ -72,7 +74,7 @@ impl ThrottleSettings {
     /// Builds a layer for an HTTP client, with a throttle for each host.
     #[must_use]
     pub fn layer(&self) -> ThrottleLayer<ThrottlePerHost> {
-        ThrottleLayer::new(PerKey::new(TargetHost, Arc::new(self.per_host())))
+        ThrottleLayer::new(PerKey::new(TargetHost, Arc::new(self.per_host()))).named(self.name())
     }
 }
 
@@ -83,7 +85,7 @@ impl ServerDeadlineSettings {
     /// To be able to reload it, give the [timeout](Self::timeout) in an `Arc` of a `Live` to `DeadlineLayer::new` instead.
     #[must_use]
     pub fn layer(&self) -> DeadlineLayer<TokioSleep> {
-        DeadlineLayer::new(self.timeout)
+        DeadlineLayer::new(self.timeout).named(self.name())
     }
 }
 
@@ -94,7 +96,7 @@ impl ClientDeadlineSettings {
     /// To be able to reload it, give the [timeout](Self::timeout) in an `Arc` of a `Live` to `ClientDeadlineLayer::new` instead.
     #[must_use]
     pub fn layer(&self) -> ClientDeadlineLayer<TokioSleep> {
-        ClientDeadlineLayer::new(self.timeout)
+        ClientDeadlineLayer::new(self.timeout).named(self.name())
     }
 }
 
@@ -145,7 +147,7 @@ impl PacingSettings {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn layer<B: Budget>(&self, budget: B) -> Result<PacingAlone<B>, OutOfRange> {
-        Ok(PacingLayer::new(self.pacers()?).retry(self.retry(budget)))
+        Ok(PacingLayer::new(self.pacers()?).retry(self.retry(budget)).named(self.name()))
     }
 }
 
@@ -184,7 +186,7 @@ impl BulkheadSettings {
     /// `ConcurrencyLayer::new(..).waiting(max_wait)` instead, with the longest wait in an `Arc` of a `Live`. Bind both, in a tuple.
     #[must_use]
     pub fn layer(&self) -> ConcurrencyLayer<Waiting<Arc<Bulkhead>>> {
-        ConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead())))
+        ConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead()))).named(self.name())
     }
 
     /// Builds a layer for a client, with one bulkhead for all calls.
@@ -192,7 +194,7 @@ impl BulkheadSettings {
     /// Calls wait for [`max_wait`](Self::max_wait) at most.
     #[must_use]
     pub fn client_layer(&self) -> ClientConcurrencyLayer<Waiting<Arc<Bulkhead>>> {
-        ClientConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead())))
+        ClientConcurrencyLayer::new(self.waiting(Arc::new(self.bulkhead()))).named(self.name())
     }
 
     /// Builds a layer for a client, with a bulkhead for each host.
@@ -203,7 +205,8 @@ impl BulkheadSettings {
     ///
     /// [`OutOfRange`], never with settings in their ranges.
     pub fn client_layer_per_host(&self) -> Result<ClientConcurrencyLayer<Waiting<BulkheadPerHost>>, OutOfRange> {
-        Ok(ClientConcurrencyLayer::new(self.waiting(PerKey::new(TargetHost, Arc::new(self.per_key()?)))))
+        let limit = self.waiting(PerKey::new(TargetHost, Arc::new(self.per_key()?)));
+        Ok(ClientConcurrencyLayer::new(limit).named(self.name()))
     }
 }
 
@@ -214,13 +217,13 @@ impl AdaptiveLimitSettings {
     /// To be able to reload it, give the [limit](Self::limit) in an `Arc` to `ConcurrencyLayer::new` instead.
     #[must_use]
     pub fn layer(&self) -> ConcurrencyLayer<Arc<AdaptiveLimit>> {
-        ConcurrencyLayer::new(Arc::new(self.limit()))
+        ConcurrencyLayer::new(Arc::new(self.limit())).named(self.name())
     }
 
     /// Builds a layer for a client, with one limit for all calls.
     #[must_use]
     pub fn client_layer(&self) -> ClientConcurrencyLayer<Arc<AdaptiveLimit>> {
-        ClientConcurrencyLayer::new(Arc::new(self.limit()))
+        ClientConcurrencyLayer::new(Arc::new(self.limit())).named(self.name())
     }
 }
 
@@ -232,7 +235,7 @@ impl AdmissionSettings {
     /// request.
     #[must_use]
     pub fn layer(&self) -> AdmissionLayer<TokioSleep, ProbedGradient> {
-        AdmissionLayer::new(Arc::new(self.adaptive())).longest_wait(self.max_wait)
+        AdmissionLayer::new(Arc::new(self.adaptive())).longest_wait(self.max_wait).named(self.name())
     }
 
     /// Builds a layer for a server, with a [fixed](Self::fixed) gate.
@@ -240,6 +243,6 @@ impl AdmissionSettings {
     /// Requests without a deadline wait for [`max_wait`](Self::max_wait) at most.
     #[must_use]
     pub fn fixed_layer(&self) -> AdmissionLayer<TokioSleep, FixedLimit> {
-        AdmissionLayer::new(Arc::new(self.fixed())).longest_wait(self.max_wait)
+        AdmissionLayer::new(Arc::new(self.fixed())).longest_wait(self.max_wait).named(self.name())
     }
 }

@@ -155,7 +155,9 @@ impl RateLimitSettings {
     ///
     /// [`ConfiguredLimitError`], never with settings in their ranges.
     pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
-        Ok(RateLimitLayer::new(self.limit()?).headers(self.layer_headers()))
+        let layer = RateLimitLayer::new(self.limit()?).headers(self.layer_headers());
+        // The name of a section has only characters that headers can carry.
+        Ok(layer.clone().named(self.name()).unwrap_or(layer))
     }
 
     /// Returns which responses carry headers, for `RateLimitLayer::headers` of a layer of your own.

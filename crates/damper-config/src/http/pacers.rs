@@ -2,9 +2,10 @@
 
 use crate::settings::{ConfiguredStrategy, PacingSettings};
 use damper_core::OutOfRange;
+use damper_core::gate::{PacerOf, PacerSource};
 use damper_core::throttle::Pacer;
 use damper_core::time::DefaultClock;
-use damper_http::{Head, HostPacers, Pacers};
+use damper_http::{Head, HostPacers};
 use std::sync::Arc;
 
 /// The pacers that settings describe, to be put into a [`PacingLayer`](damper_http::PacingLayer).
@@ -36,11 +37,13 @@ impl PacingSettings {
     }
 }
 
-impl Pacers for ConfiguredPacers {
+impl PacerSource for ConfiguredPacers {
     type Strategy = ConfiguredStrategy;
     type Clock = DefaultClock;
     type Pacer = Arc<Pacer<ConfiguredStrategy>>;
+}
 
+impl PacerOf<Head<'_>> for ConfiguredPacers {
     #[inline]
     fn pacer(&self, head: &Head<'_>) -> Self::Pacer {
         match self {

@@ -53,7 +53,7 @@ mod never;
 mod own_gates;
 #[cfg(feature = "alloc")]
 mod paces;
-pub(crate) mod pair;
+mod pair;
 mod per_key;
 mod permit;
 pub(crate) mod refusal;

@@ -32,7 +32,9 @@ pub trait PacerSource {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not choose a pacer for a request of type `{Q}`",
     note = "one pacer for all requests is a `&'static Pacer` or an `Arc<Pacer>`",
-    note = "the closure of `PacingLayer::by` has the form `|request: &{Q}| pacer`, and returns a `&'static Pacer` or an `Arc<Pacer>`"
+    note = "a closure has the form `|request: &{Q}| pacer`, and returns a `&'static Pacer` or an `Arc<Pacer>`: pass it to `PacingLayer::by`, \
+    and for `damper::http` in `SelectedPacer::by(closure)`",
+    note = "`HostPacers` of `damper::http` are pacers per host"
 )]
 pub trait PacerOf<Q: ?Sized>: PacerSource {
     /// Returns the pacer of this call.

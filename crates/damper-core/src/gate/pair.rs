@@ -38,7 +38,7 @@ impl<Q: ?Sized, A: Ask<Q> + AtOnce, B: Ask<Q>> Ask<Q> for (A, B) {
         };
         match self.1.ask(call) {
             Answer::Pass(second) => Answer::Pass((first, second)),
-            Answer::Wait(wait) => Answer::Wait(WaitBehind::new(first, wait)),
+            Answer::Wait(wait) => Answer::Wait(WaitBehind { first: Some(first), wait, refusal: PhantomData }),
             Answer::Refuse(refusal) => {
                 first.end(&Verdict::of(Ending::NotSent));
                 Answer::Refuse(Either::Second(refusal))
@@ -55,13 +55,6 @@ pin_project! {
         #[pin]
         wait: W,
         refusal: PhantomData<fn() -> R>,
-    }
-}
-
-impl<P, R, W> WaitBehind<P, R, W> {
-    /// Waits with the permit of the first gate.
-    pub const fn new(first: P, wait: W) -> Self {
-        Self { first: Some(first), wait, refusal: PhantomData }
     }
 }
 

@@ -478,6 +478,11 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
         self.table.census(&self.clock)
     }
 
+    /// Returns the quota of a tier, if there is one; `None` where quotas come with the calls.
+    pub(crate) fn quota_in_table(&self, tier: usize) -> Option<Quota> {
+        if A::BY_PLAN { None } else { Some(self.table.tier(tier)?.quota()) }
+    }
+
     /// Returns the number of keys that the limiter was built for.
     pub fn capacity(&self) -> usize {
         self.capacity

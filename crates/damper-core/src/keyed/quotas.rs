@@ -45,7 +45,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Returns the quota of a tier, if there is one.
     pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
-        Some(self.table.tier(tier)?.quota())
+        self.quota_in_table(tier)
     }
 
     /// Puts another quota in force for a tier, as [`set_quota`](Self::set_quota) does.

@@ -42,6 +42,8 @@ impl PerKey for ByPlan {
 
     const BY_WINDOWS: bool = false;
 
+    const BY_PLAN: bool = true;
+
     fn line_start(_: Alignment) -> LineStart {
         PlanClock::START
     }

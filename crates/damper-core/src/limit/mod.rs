@@ -36,7 +36,7 @@ mod limiter;
 mod limiter_ref;
 mod one_word;
 mod pausable;
-mod per_key;
+pub(crate) mod per_key;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 mod planned_level;
 mod rate_limiter;

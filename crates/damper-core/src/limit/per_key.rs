@@ -34,6 +34,9 @@ pub trait PerKey {
     /// Whether the algorithm counts by windows.
     const BY_WINDOWS: bool;
 
+    /// Whether quotas come with the calls, as plans. Default: the table has them.
+    const BY_PLAN: bool = false;
+
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 

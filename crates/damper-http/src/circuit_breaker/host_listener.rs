@@ -1,10 +1,12 @@
 //! The listeners of the breakers that `Single` and `PerHost` create.
 
-use crate::telemetry::BreakerTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::breaker::{OnStateChange, StateChange};
+#[cfg(feature = "metrics")]
+use {alloc::borrow::ToOwned, damper_metrics::TransitionCounter};
 
 /// A callback for state changes, with the host of the breaker.
 type StateChangeCallback = Box<dyn Fn(StateChange, &str) + Send + Sync>;
@@ -12,13 +14,15 @@ type StateChangeCallback = Box<dyn Fn(StateChange, &str) + Send + Sync>;
 /// The metrics and logs that all breakers of one name report to.
 pub(super) struct LayerListener {
     callback: Option<StateChangeCallback>,
-    pub(super) telemetry: BreakerTelemetry,
+    pub(super) telemetry: Telemetry,
+    #[cfg(feature = "metrics")]
+    transitions: TransitionCounter,
 }
 
 impl LayerListener {
     /// Creates a listener with the default name and without a callback.
     pub(super) fn unnamed() -> Self {
-        Self { callback: None, telemetry: BreakerTelemetry::new("default") }
+        Self::of(None, "default")
     }
 
     /// Returns the listener with this callback.
@@ -28,13 +32,22 @@ impl LayerListener {
 
     /// Returns the listener with this name.
     pub(super) fn named(self, name: &str) -> Self {
-        Self { telemetry: BreakerTelemetry::new(name), ..self }
+        Self::of(self.callback, name)
+    }
+
+    fn of(callback: Option<StateChangeCallback>, name: &str) -> Self {
+        Self {
+            callback,
+            telemetry: Telemetry::new(Kind::Breaker, name),
+            #[cfg(feature = "metrics")]
+            transitions: TransitionCounter::new(name.to_owned()),
+        }
     }
 }
 
 impl fmt::Debug for LayerListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LayerListener").field("name", &self.telemetry.name()).finish_non_exhaustive()
+        f.debug_struct("LayerListener").field("telemetry", &self.telemetry).finish_non_exhaustive()
     }
 }
 
@@ -53,6 +66,8 @@ impl HostListener {
 
 impl OnStateChange for HostListener {
     fn on_state_change(&self, change: StateChange) {
+        #[cfg(feature = "metrics")]
+        self.layer.transitions.on_state_change(change);
         self.layer.telemetry.record_change(&self.host, change);
         if let Some(callback) = &self.layer.callback {
             callback(change, &self.host);

@@ -1,7 +1,6 @@
 //! A breaker of your own, with telemetry.
 
-use crate::telemetry::BreakerTelemetry;
-use alloc::sync::Arc;
+use crate::telemetry::{Kind, Telemetry};
 use core::fmt;
 use core::ops::Deref;
 use damper_core::breaker::{CircuitBreaker, CircuitOpen, OnStateChange};
@@ -14,12 +13,12 @@ use damper_core::time::Clock;
 #[derive(Clone)]
 pub struct NamedBreaker<B> {
     breaker: B,
-    telemetry: Arc<BreakerTelemetry>,
+    telemetry: Telemetry,
 }
 
 impl<B> NamedBreaker<B> {
     pub(super) fn new(breaker: B, name: &str) -> Self {
-        Self { breaker, telemetry: Arc::new(BreakerTelemetry::new(name)) }
+        Self { breaker, telemetry: Telemetry::new(Kind::Breaker, name) }
     }
 }
 
@@ -34,7 +33,7 @@ impl<B: AtOnce + Gate<Refusal = CircuitOpen>> Gate for NamedBreaker<B> {
     }
 
     fn refused_unasked(&self, open: &CircuitOpen) {
-        self.telemetry.record_refusal(open);
+        self.telemetry.record_open(open);
     }
 }
 
@@ -69,6 +68,6 @@ impl<B: damper_metrics::Source> damper_metrics::NamedSource for NamedBreaker<B> 
 
 impl<B: fmt::Debug> fmt::Debug for NamedBreaker<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NamedBreaker").field("breaker", &self.breaker).field("name", &self.telemetry.name()).finish()
+        f.debug_struct("NamedBreaker").field("breaker", &self.breaker).finish_non_exhaustive()
     }
 }

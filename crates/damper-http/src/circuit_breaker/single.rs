@@ -97,7 +97,7 @@ impl Gate for Single {
     }
 
     fn refused_unasked(&self, open: &CircuitOpen) {
-        self.0.listener.telemetry.record_refusal(open);
+        self.0.listener.telemetry.record_open(open);
     }
 }
 

@@ -4,7 +4,7 @@ use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_p
 use super::{AdaptiveLimitPerHost, BulkheadPerHost};
 use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
-use crate::telemetry::ConcurrencyTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use crate::{ClientGate, Head, TargetHost};
 use alloc::sync::Arc;
 use core::fmt;
@@ -76,11 +76,10 @@ use damper_tower::GateService;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ClientConcurrencyLayer<L, V = EveryStatus>(ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry>);
+pub struct ClientConcurrencyLayer<L, V = EveryStatus>(ClientGate<L, WhileBodyLasts<V>, Telemetry>);
 
 /// A client's service whose calls in flight are limited. Made by [`ClientConcurrencyLayer`].
-pub type ClientConcurrencyService<T, L, V = EveryStatus> =
-    GateService<T, ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry>>;
+pub type ClientConcurrencyService<T, L, V = EveryStatus> = GateService<T, ClientGate<L, WhileBodyLasts<V>, Telemetry>>;
 
 impl ClientConcurrencyLayer<Arc<Bulkhead>> {
     /// Creates a layer with one limit for all calls.
@@ -143,7 +142,7 @@ impl<L: for<'a> Ask<Head<'a>>> ClientConcurrencyLayer<L> {
     /// # let _ = layer;
     /// ```
     pub fn new(limit: L) -> Self {
-        let telemetry = ConcurrencyTelemetry::of_client("default");
+        let telemetry = Telemetry::new(Kind::ClientConcurrency, "default");
         Self(ClientGate::observed_by(telemetry, limit, WhileBodyLasts::new(), MinBudget::of_gate()))
     }
 }
@@ -179,7 +178,7 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
 impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
     /// Returns the side of the layer, for a stack.
     #[cfg(feature = "tower")]
-    pub(crate) const fn side(&self) -> &ClientGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry> {
+    pub(crate) const fn side(&self) -> &ClientGate<L, WhileBodyLasts<V>, Telemetry> {
         &self.0
     }
 
@@ -195,7 +194,7 @@ impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self(ClientGate { observer: ConcurrencyTelemetry::of_client(name), ..self.0 })
+        Self(ClientGate { observer: Telemetry::new(Kind::ClientConcurrency, name), ..self.0 })
     }
 
     /// Lets a candidate decide beside the limit, as [`ConcurrencyLayer::shadow`](super::ConcurrencyLayer::shadow) does.

@@ -7,7 +7,7 @@ use crate::Head;
 use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
 use crate::rate_limit::refusal_body::RefusalBody;
-use crate::telemetry::ConcurrencyTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
@@ -329,7 +329,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// Sets the name of the limit in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        self.with(|settings| settings.telemetry = ConcurrencyTelemetry::of_server(name))
+        self.with(|settings| settings.telemetry = Telemetry::new(Kind::ServerConcurrency, name))
     }
 
     /// Lets a candidate decide beside the limit, on the same calls, and changes nothing. Default: none.

@@ -3,7 +3,7 @@
 use super::Exempting;
 use crate::completion::MinBudget;
 use crate::rate_limit::refusal_body::RefusalBody;
-use crate::telemetry::ConcurrencyTelemetry;
+use crate::telemetry::{Kind, Telemetry};
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::gate::Gate;
@@ -22,7 +22,7 @@ pub(super) struct ServerSettings<R> {
     pub(super) min_budget: MinBudget,
     /// The longest time for which a frame of a response may wait for its reader, if there is one.
     pub(super) stall_limit: Option<Duration>,
-    pub(super) telemetry: ConcurrencyTelemetry,
+    pub(super) telemetry: Telemetry,
 }
 
 impl<L: Gate> Shared<L> {
@@ -33,7 +33,7 @@ impl<L: Gate> Shared<L> {
             body: RefusalBody::Text,
             min_budget: MinBudget::of_gate(),
             stall_limit: None,
-            telemetry: ConcurrencyTelemetry::of_server("default"),
+            telemetry: Telemetry::new(Kind::ServerConcurrency, "default"),
         };
         Self { gate: Exempting { limit: Arc::new(limit), is_exempt: None }, settings }
     }

@@ -2,7 +2,7 @@
 
 use super::expiry::BoxedSleep;
 use super::{Bounds, BoxError, DeadlineError, Expiry, Protocol};
-use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::telemetry::{DeadlineStage, Kind, Telemetry};
 use alloc::boxed::Box;
 use core::fmt;
 use core::pin::Pin;
@@ -24,7 +24,7 @@ pin_project! {
         #[pin]
         expiry: Expiry<BoxedSleep<S>>,
         end: End,
-        telemetry: DeadlineTelemetry,
+        telemetry: Telemetry,
     }
 }
 
@@ -67,7 +67,7 @@ impl<B, S: Sleep + Default> Default for DeadlineBody<B, S> {
             body: None,
             expiry: Expiry::new(Deadline::NEVER, BoxedSleep(S::default())),
             end: End::Served(Protocol::Http),
-            telemetry: DeadlineTelemetry::of_client("default"),
+            telemetry: Telemetry::new(Kind::ClientDeadline, "default"),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::Head;
 #[cfg(feature = "tower")]
 use crate::stack::{StackPart, StackProtocol};
-use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::telemetry::{DeadlineStage, Kind, Telemetry};
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
@@ -76,7 +76,7 @@ pub struct ClientDeadlineLayer<S> {
     margin: Duration,
     sleep: S,
     error: DeadlineError,
-    telemetry: DeadlineTelemetry,
+    telemetry: Telemetry,
 }
 
 /// Makes the caller's error of a call that has ended at its deadline.
@@ -117,7 +117,7 @@ impl<S> ClientDeadlineLayer<S> {
     }
 
     fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
-        let telemetry = DeadlineTelemetry::of_client("default");
+        let telemetry = Telemetry::new(Kind::ClientDeadline, "default");
         Self { timeouts, margin: Duration::ZERO, sleep, error: |exceeded| Box::new(exceeded), telemetry }
     }
 
@@ -157,7 +157,7 @@ impl<S> ClientDeadlineLayer<S> {
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.telemetry = DeadlineTelemetry::of_client(name);
+        self.telemetry = Telemetry::new(Kind::ClientDeadline, name);
         self
     }
 }

@@ -1,7 +1,7 @@
 //! The calls of a service with deadlines.
 
 use super::{Answer, Bounds, BoundsOf, Expiry, Over, Side};
-use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::telemetry::{DeadlineStage, Telemetry};
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -20,7 +20,7 @@ pin_project! {
 pin_project! {
     #[project = DeadlineCallProjection]
     enum DeadlineCall<F, S: damper_core::time::Sleep, P> {
-        Called { #[pin] future: F, #[pin] expiry: Expiry<S>, report: P, telemetry: DeadlineTelemetry },
+        Called { #[pin] future: F, #[pin] expiry: Expiry<S>, report: P, telemetry: Telemetry },
         // `Some` until it is taken.
         Over { over: Option<Over<P>> },
     }

@@ -5,7 +5,7 @@ use super::{
     TimeoutHeader, TimeoutUnit, Timeouts,
 };
 use crate::rate_limit::Refused;
-use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::telemetry::{DeadlineStage, Kind, Telemetry};
 use crate::{Body, Head};
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -78,7 +78,7 @@ pub struct DeadlineLayer<S> {
     timeouts: Timeouts,
     instants: InstantHeader,
     sleep: S,
-    telemetry: DeadlineTelemetry,
+    telemetry: Telemetry,
 }
 
 #[cfg(feature = "tokio")]
@@ -114,7 +114,7 @@ impl<S> DeadlineLayer<S> {
     }
 
     fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
-        let telemetry = DeadlineTelemetry::of_server("default");
+        let telemetry = Telemetry::new(Kind::ServerDeadline, "default");
         Self { timeouts, instants: InstantHeader::default(), sleep, telemetry }
     }
 
@@ -171,7 +171,7 @@ impl<S> DeadlineLayer<S> {
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
-        self.telemetry = DeadlineTelemetry::of_server(name);
+        self.telemetry = Telemetry::new(Kind::ServerDeadline, name);
         self
     }
 }

@@ -1,6 +1,6 @@
 //! The differences between the deadlines of a server and a client.
 
-use crate::telemetry::{DeadlineStage, DeadlineTelemetry};
+use crate::telemetry::{DeadlineStage, Telemetry};
 use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::time::Sleep;
 use http::{Request, Response};
@@ -48,7 +48,7 @@ pub struct Bounds<S, P> {
     pub(super) deadline: Deadline,
     pub(super) sleep: S,
     pub(super) report: P,
-    pub(super) telemetry: DeadlineTelemetry,
+    pub(super) telemetry: Telemetry,
 }
 
 /// The end of a call at its deadline, and the form in which it is reported.

@@ -52,7 +52,7 @@ impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
         LimitDecision::from(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
-            Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).into()),
+            Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).of_part(refused.index()).into()),
         })
     }
 }

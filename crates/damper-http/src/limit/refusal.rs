@@ -94,6 +94,7 @@ pub struct Limited {
     standing: Standing,
     // There are at most sixteen.
     tier: Option<u8>,
+    part: Option<u8>,
     prefix: Option<Prefix>,
     /// The names of the level and of the dimension.
     of_tree: Option<[&'static str; 2]>,
@@ -103,7 +104,7 @@ impl Limited {
     /// Creates a refusal with this wait; `None` if no wait helps.
     #[must_use]
     pub fn new(retry_after: Option<Duration>, standing: Standing) -> Self {
-        Self { retry_after, standing, tier: None, prefix: None, of_tree: None }
+        Self { retry_after, standing, tier: None, part: None, prefix: None, of_tree: None }
     }
 
     /// Returns the shortest wait after which the request could pass; `None` if no wait helps.
@@ -124,6 +125,14 @@ impl Limited {
     #[must_use]
     pub fn tier(&self) -> Option<usize> {
         self.tier.map(usize::from)
+    }
+
+    /// Returns the number of the limit that refused, in the order of its set; `None` if the limit is no set.
+    ///
+    /// Logs, the counter of refusals and gauges have this number.
+    #[must_use]
+    pub fn part(&self) -> Option<usize> {
+        self.part.map(usize::from)
     }
 
     /// Returns the prefix whose limit refused, displayed as `ipv6/48`; `None` if it was the client's own limit.
@@ -152,6 +161,10 @@ impl Limited {
 
     pub(super) fn in_tier(self, tier: usize) -> Self {
         Self { tier: u8::try_from(tier).ok(), ..self }
+    }
+
+    pub(super) fn of_part(self, part: usize) -> Self {
+        Self { part: u8::try_from(part).ok(), ..self }
     }
 
     pub(super) fn of_prefix(self, prefix: Option<Prefix>) -> Self {

@@ -1,12 +1,12 @@
 //! A pacer per host.
 
-use super::Pacers;
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::OutOfRange;
+use damper_core::gate::{PacerOf, PacerSource};
 use damper_core::quota::Quota;
 use damper_core::store::BoundedStore;
 use damper_core::throttle::{Level, Pacer, Strategy};
@@ -83,11 +83,13 @@ impl<S: Strategy, C: Clock> damper_metrics::Source for HostPacers<S, C> {
     }
 }
 
-impl<S: Strategy, C: Clock> Pacers for HostPacers<S, C> {
+impl<S: Strategy, C: Clock> PacerSource for HostPacers<S, C> {
     type Strategy = S;
     type Clock = C;
     type Pacer = Arc<Pacer<S, C>>;
+}
 
+impl<S: Strategy, C: Clock> PacerOf<Head<'_>> for HostPacers<S, C> {
     fn pacer(&self, head: &Head<'_>) -> Arc<Pacer<S, C>> {
         let HostPacersInner { hosts, create } = &*self.0;
         head.with_host(|host| hosts.get_or_insert_with(host, create))

@@ -2,17 +2,17 @@
 
 #[cfg(feature = "tokio")]
 use super::HostPacers;
-use super::paced_requests::{ByHead, HintsOfHead, PacedRequests, SleepUntil};
-use super::{HttpHints, PaceOnly, PacedRetries, Pacers, PacingService, Repeating, Unjudged};
-use crate::ResponseHead;
+use super::paced_requests::PacedRequests;
+use super::{HttpHints, PaceOnly, PacedRetries, PacingService, Repeating, Unjudged};
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 #[cfg(feature = "tower")]
 use crate::stack::StackProtocol;
-use crate::telemetry::PacingTelemetry;
+use crate::telemetry::{Kind, Telemetry};
+use crate::{Head, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::Paces;
+use damper_core::gate::{PacerOf, PacerSource};
 use damper_core::internal::split_paced_budget;
 #[cfg(feature = "tokio")]
 use damper_core::quota::Quota;
@@ -23,7 +23,7 @@ use damper_core::throttle::{PacedRetry, ReadHints};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
-use damper_tower::{GateService, PacedSide};
+use damper_tower::GateService;
 
 /// Returns the policy by which attempts are counted.
 ///
@@ -98,7 +98,7 @@ pub struct PacingLayer<T, H, M> {
     pub(super) pacers: T,
     pub(super) hints: H,
     pub(super) mode: M,
-    pub(super) telemetry: PacingTelemetry,
+    pub(super) telemetry: Telemetry,
 }
 
 #[cfg(feature = "tokio")]
@@ -124,16 +124,36 @@ impl PacingLayer<HostPacers, HttpHints, Alone<TokioSleep>> {
 }
 
 #[cfg(feature = "tokio")]
-impl<T: Pacers> PacingLayer<T, HttpHints, Alone<TokioSleep>> {
+impl<T: for<'a> PacerOf<Head<'a>>> PacingLayer<T, HttpHints, Alone<TokioSleep>> {
     /// Creates a layer from existing pacers, which sleeps by tokio's timer.
     ///
-    /// Pass a [`Pacer`] in a `static` or an `Arc`, [`HostPacers`], or [`Pacers`] of your own.
+    /// Pass a [`Pacer`] in a `static` or an `Arc`, [`HostPacers`], or a [`SelectedPacer`](damper_core::gate::SelectedPacer), which chooses by a
+    /// closure.
+    ///
+    /// # Examples
+    ///
+    /// A server that limits reads and writes apart:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::gate::SelectedPacer;
+    /// use damper::http::{Head, PacingLayer};
+    /// use damper::throttle::Pacer;
+    ///
+    /// static READS: Pacer = Pacer::new(Quota::per_hour(4_500));
+    /// static WRITES: Pacer = Pacer::new(Quota::per_hour(500));
+    ///
+    /// let apart = SelectedPacer::by(|head: &Head<'_>| if head.method.is_safe() { &READS } else { &WRITES });
+    /// let layer = PacingLayer::new(apart);
+    /// # let _ = layer;
+    /// ```
     pub fn new(pacers: T) -> Self {
         Self::sleeping_by(pacers, TokioSleep)
     }
 }
 
-impl<T: Pacers, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>> {
+impl<T: for<'a> PacerOf<Head<'a>>, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>> {
     /// Creates a layer from existing pacers, which sleeps by the timer of any runtime.
     pub fn sleeping_by(pacers: T, sleep: Z) -> Self {
         let policy = PacedRetry::DEFAULT;
@@ -141,7 +161,7 @@ impl<T: Pacers, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>> {
         let budgets = Arc::new(RetryBudget::default());
         let settings = RetrySettings { retry: retry_by(policy), budgets, protocol, sleep };
         let mode = Repeating(Arc::new(settings));
-        Self { pacers, hints: HttpHints, mode, telemetry: PacingTelemetry::new("default") }
+        Self { pacers, hints: HttpHints, mode, telemetry: Telemetry::new(Kind::Pacing, "default") }
     }
 }
 
@@ -158,7 +178,7 @@ impl<T, H, M> PacingLayer<T, H, M> {
     /// Sets the name in logs and metrics. Default: `default`.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Self { telemetry: PacingTelemetry::new(name), ..self }
+        Self { telemetry: Telemetry::new(Kind::Pacing, name), ..self }
     }
 
     fn map_mode<N>(self, map: impl FnOnce(M) -> N) -> PacingLayer<T, H, N> {
@@ -316,19 +336,18 @@ impl<T: Clone, H: Clone, B, K, Z, S> tower_layer::Layer<S> for PacingLayer<T, H,
     }
 }
 
-impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceOnly<Z>> {
+impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceOnly<Z>> {
     /// Paces the calls of a service.
     ///
     /// The service is behind a [gate at which calls sleep](damper_core::gate::Paces).
     pub fn layer<S>(&self, service: S) -> GateService<S, PacedRequests<T, H, Z>> {
         let Self { pacers, hints, mode: PaceOnly { sleep }, telemetry } = self.clone();
-        let gate = Paces::new(ByHead(pacers), sleep).time_left(SleepUntil);
-        GateService::new(service, PacedSide::observed_by(telemetry, gate, HintsOfHead(hints)))
+        GateService::new(service, PacedRequests::new(pacers, hints, sleep, telemetry))
     }
 }
 
 #[cfg(feature = "tower")]
-impl<T: Pacers + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
+impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
     type Service = GateService<S, PacedRequests<T, H, Z>>;
 
     fn layer(&self, service: S) -> Self::Service {

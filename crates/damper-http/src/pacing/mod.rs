@@ -3,7 +3,6 @@
 // | file | idea |
 // |---|---|
 // | `layer` | the pacers, their hints, and whether rejected calls are retried |
-// | `pacers` | which pacer a request belongs to |
 // | `host_pacers` | a pacer per host |
 // | `http_hints` | the hints of an HTTP response about the server's limit |
 // | `mode` | whether rejected calls are retried or returned |
@@ -20,7 +19,6 @@ mod paced_attempt;
 mod paced_requests;
 mod paced_retries;
 mod paced_service;
-mod pacers;
 mod service;
 
 pub use host_pacers::HostPacers;
@@ -29,5 +27,4 @@ pub use layer::PacingLayer;
 pub use mode::{PaceOnly, Repeating};
 use paced_retries::PacedRetries;
 pub use paced_retries::Unjudged;
-pub use pacers::Pacers;
 pub use service::PacingService;

@@ -1,7 +1,7 @@
 //! An attempt from whose response a pacer learns.
 
 use crate::ResponseHead;
-use crate::telemetry::PacingTelemetry;
+use crate::telemetry::Telemetry;
 use core::ops::Deref;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -18,7 +18,7 @@ use pin_project_lite::pin_project;
 pub(super) struct Reader<G, H> {
     pub(super) pacer: G,
     pub(super) hints: H,
-    pub(super) telemetry: PacingTelemetry,
+    pub(super) telemetry: Telemetry,
 }
 
 impl<G, H, S, C> Reader<G, H>

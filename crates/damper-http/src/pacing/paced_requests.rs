@@ -1,46 +1,143 @@
 //! Requests that are only paced, at a gate.
 
-use super::Pacers;
 use crate::deadline::SentTimeout;
 use crate::rate_limit::grpc::grpc_type;
-use crate::telemetry::PacingTelemetry;
+use crate::telemetry::{Event, RefusalDetails, Telemetry};
 use crate::{Head, ResponseHead, wire};
+use core::fmt;
+use core::ops::Deref;
 use core::time::Duration;
+use damper_core::CallError;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{PacerOf, PacerSource, TimeLeft};
-use damper_core::throttle::{Hints, PaceTooSlow, ReadHints};
-use damper_tower::PacedSide;
-use damper_tower::internal::ObservePacing;
+use damper_core::gate::{
+    Answer, AnswerOf, Ask, PacedPermit, PacedWait, PacerOf, PacerSource, Paces, Permit, TimeLeft, Verdict,
+};
+use damper_core::throttle::{PaceTooSlow, Pacer, ReadHints, Strategy};
+use damper_core::time::{Clock, Sleep};
+use damper_tower::internal::{Side, Stand};
 use http::{Request, Response};
 
 /// The gate at which requests sleep, and the reader of their responses.
-pub(super) type PacedRequests<T, H, Z> = PacedSide<ByHead<T>, HintsOfHead<H>, Z, SleepUntil, PacingTelemetry>;
-
-/// Chooses the pacer of a request by its head.
-#[derive(Clone, Debug)]
-pub struct ByHead<T>(pub(super) T);
-
-impl<T: Pacers> PacerSource for ByHead<T> {
-    type Strategy = T::Strategy;
-    type Clock = T::Clock;
-    type Pacer = T::Pacer;
+#[derive(Clone)]
+pub struct PacedRequests<T, H, Z> {
+    gate: Paces<T, Z, SleepUntil>,
+    hints: H,
+    telemetry: Telemetry,
 }
 
-impl<T: Pacers, Q> PacerOf<Request<Q>> for ByHead<T> {
-    #[inline]
-    fn pacer(&self, request: &Request<Q>) -> T::Pacer {
-        self.0.pacer(&Head::of(request))
+impl<T, H, Z> PacedRequests<T, H, Z> {
+    pub(super) fn new(pacers: T, hints: H, sleep: Z, telemetry: Telemetry) -> Self {
+        Self { gate: Paces::new(pacers, sleep).time_left(SleepUntil), hints, telemetry }
     }
 }
 
-/// Reads the hints in the head of a response. Transport errors say nothing about the limit.
-#[derive(Clone, Debug)]
-pub struct HintsOfHead<H>(pub(super) H);
+impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone> Stand for PacedRequests<T, H, Z> {
+    type Gate = Paces<T, Z, SleepUntil>;
 
-impl<R, E, H: for<'a> ReadHints<ResponseHead<'a>>> ReadHints<Result<Response<R>, E>> for HintsOfHead<H> {
     #[inline]
-    fn hints(&self, result: &Result<Response<R>, E>) -> Hints {
-        result.as_ref().map_or(Hints::UNKNOWN, |response| self.0.hints(&ResponseHead::of(response)))
+    fn gate(&self) -> &Self::Gate {
+        &self.gate
+    }
+}
+
+impl<T, H, Z, B, R, E> Side<Request<B>, Response<R>, E> for PacedRequests<T, H, Z>
+where
+    T: for<'a> PacerOf<Head<'a>> + Clone,
+    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
+    Z: Sleep + Clone,
+{
+    type Held = PacedRequest<T::Pacer, H>;
+    type Refused = PaceTooSlow;
+    type Response = Response<R>;
+    type Error = CallError<E, PaceTooSlow>;
+
+    #[inline]
+    fn ask(&self, request: &Request<B>) -> AnswerOf<Self::Gate> {
+        let answer = self.gate.ask(&Head::of(request));
+        match &answer {
+            Answer::Pass(_) => self.telemetry.count(Event::Allowed),
+            Answer::Wait(wait) => self.telemetry.record_slept(wait.first_sleep()),
+            Answer::Refuse(_) => {}
+        }
+        answer
+    }
+
+    /// Tells the server how much time is left.
+    fn waited(&self, wait: &PacedWait<T::Pacer, Z>, request: &mut Request<B>) {
+        if let Some(sent) = request.extensions().get::<SentTimeout>().cloned() {
+            sent.write(request.headers_mut(), wait.time_left());
+        } else if grpc_timeout(&Head::of(request)).is_some() {
+            request.headers_mut().insert(wire::GRPC_TIMEOUT, wire::grpc_timeout(wait.time_left()));
+        }
+    }
+
+    #[inline]
+    fn hold(&self, permit: PacedPermit<T::Pacer>, _: &Request<B>) -> Self::Held {
+        PacedRequest { permit, hints: self.hints.clone(), telemetry: self.telemetry.clone() }
+    }
+
+    #[cold]
+    fn refuse(&self, refusal: PaceTooSlow, _: &Request<B>) -> PaceTooSlow {
+        refuse(&self.telemetry, refusal)
+    }
+
+    fn refused(refused: PaceTooSlow) -> Result<Response<R>, Self::Error> {
+        Err(CallError::Refused(refused))
+    }
+
+    /// Lets the pacer learn from a response. A transport error says nothing about the limit.
+    #[inline]
+    fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
+        if let (Some(PacedRequest { permit, hints, telemetry }), Ok(response)) = (held.take(), result)
+            && let Some(sleep) = permit.learn(&hints.hints(&ResponseHead::of(response)))
+        {
+            telemetry.record_rejected(Some(sleep));
+        }
+    }
+
+    #[inline]
+    fn respond(_: &mut Option<Self::Held>, result: Result<Response<R>, E>) -> Result<Response<R>, Self::Error> {
+        result.map_err(CallError::Failed)
+    }
+
+    fn failed(error: E) -> Self::Error {
+        CallError::Failed(error)
+    }
+}
+
+impl<T, H, Z> fmt::Debug for PacedRequests<T, H, Z> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PacedRequests").finish_non_exhaustive()
+    }
+}
+
+/// Records a call that is not made.
+#[cold]
+pub(super) fn refuse(telemetry: &Telemetry, refusal: PaceTooSlow) -> PaceTooSlow {
+    telemetry.record_refused(&refusal, || RefusalDetails {
+        retry_after: Some(refusal.retry_after()),
+        ..RefusalDetails::default()
+    });
+    refusal
+}
+
+/// A request in flight, from whose response a pacer learns.
+#[derive(Debug)]
+pub struct PacedRequest<G, H> {
+    permit: PacedPermit<G>,
+    hints: H,
+    telemetry: Telemetry,
+}
+
+impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedRequest<G, H> {
+    const HOLDS: bool = false;
+
+    fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
+    }
+
+    fn panicked(self) {
+        self.permit.panicked();
     }
 }
 
@@ -50,43 +147,15 @@ impl<R, E, H: for<'a> ReadHints<ResponseHead<'a>>> ReadHints<Result<Response<R>,
 #[derive(Clone, Copy, Debug)]
 pub struct SleepUntil;
 
-impl<Q> TimeLeft<Request<Q>> for SleepUntil {
-    fn left(&self, request: &Request<Q>) -> Option<Duration> {
-        let given = request.extensions().get::<Deadline>().filter(|deadline| !deadline.is_never());
-        let sent = request.extensions().get::<SentTimeout>().map(SentTimeout::left);
-        [given.map(Deadline::remaining), sent, grpc_timeout(request)].into_iter().flatten().min()
+impl TimeLeft<Head<'_>> for SleepUntil {
+    fn left(&self, head: &Head<'_>) -> Option<Duration> {
+        let given = head.extensions.get::<Deadline>().filter(|deadline| !deadline.is_never());
+        let sent = head.extensions.get::<SentTimeout>().map(SentTimeout::left);
+        [given.map(Deadline::remaining), sent, grpc_timeout(head)].into_iter().flatten().min()
     }
 }
 
 /// Returns the `grpc-timeout` that a request carries.
-fn grpc_timeout<Q>(request: &Request<Q>) -> Option<Duration> {
-    grpc_type(&Head::of(request)).and_then(|_| wire::grpc_timeout_in(request.headers()))
-}
-
-impl<Q> ObservePacing<Request<Q>> for PacingTelemetry {
-    #[inline]
-    fn unslept(&self) {
-        self.record_unslept();
-    }
-
-    fn slept(&self, sleep: Duration) {
-        self.record_slept(sleep);
-    }
-
-    /// Tells the server how much time is left.
-    fn awake(&self, left: Duration, request: &mut Request<Q>) {
-        if let Some(sent) = request.extensions().get::<SentTimeout>().cloned() {
-            sent.write(request.headers_mut(), left);
-        } else if grpc_timeout(request).is_some() {
-            request.headers_mut().insert(wire::GRPC_TIMEOUT, wire::grpc_timeout(left));
-        }
-    }
-
-    fn refused(&self, refusal: PaceTooSlow) {
-        self.record_refused(refusal.retry_after(), refusal);
-    }
-
-    fn rejected(&self, sleep: Duration) {
-        self.record_rejected(Some(sleep));
-    }
+fn grpc_timeout(head: &Head<'_>) -> Option<Duration> {
+    grpc_type(head).and_then(|_| wire::grpc_timeout_in(head.headers))
 }

@@ -1,17 +1,20 @@
 //! A service that paces its calls.
 
 use super::paced_attempt::{PacedAttempt, Reader};
+use super::paced_requests::refuse;
 use super::paced_service::PacedService;
-use super::{PacedRetries, Pacers, PacingLayer, Repeating};
+use super::{PacedRetries, PacingLayer, Repeating};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::BorrowedCallee;
 use crate::retry::{
     AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallInAttempts, Callee, GiveUp, RetryProtocol,
     RetrySettings, RetryingFuture, deadline_of,
 };
+use crate::telemetry::Event;
 use crate::{Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
+use damper_core::gate::PacerOf;
 use damper_core::internal::SeenPause;
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, ReadHints};
@@ -38,7 +41,7 @@ impl<T, H, B, K: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for PacingLayer<T, H, Re
 impl<S, T, H, B, K, Z, Q, R> CallInAttempts<Q, S> for PacingLayer<T, H, Repeating<B, K, Z>>
 where
     S: Callee<Request<K::Body>, Response = Response<R>>,
-    T: Pacers,
+    T: for<'a> PacerOf<Head<'a>>,
     H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
     B: Budgets,
     K: RetryProtocol<Q> + GiveUp<S::Error>,
@@ -77,7 +80,7 @@ where
             }
             let (first, kept) = begun.first_request(settings, request);
             let until = begun.deadline().earlier(longest);
-            self.telemetry.record_unslept();
+            self.telemetry.count(Event::Allowed);
             let again =
                 kept.is_some().then(|| PacedService { service: service.later(), reader: reader.clone(), until, pause });
             let attempt = PacedAttempt::new(service.call(first), reader, until);
@@ -92,17 +95,8 @@ where
                 self.telemetry.record_slept(sleep);
                 RetryingFuture::waiting(call, sleep, PacedService { service, reader, until, pause })
             } else {
-                RetryingFuture::not_begun(call, GaveUp::Paced(self.refuse(PaceTooSlow::new(sleep, left))))
+                RetryingFuture::not_begun(call, GaveUp::Paced(refuse(&self.telemetry, PaceTooSlow::new(sleep, left))))
             }
         }
-    }
-}
-
-impl<T, H, M> PacingLayer<T, H, M> {
-    /// Records a call that is not made.
-    #[cold]
-    fn refuse(&self, too_slow: PaceTooSlow) -> PaceTooSlow {
-        self.telemetry.record_refused(too_slow.retry_after(), too_slow);
-        too_slow
     }
 }

@@ -6,7 +6,7 @@ use super::shadow::{CandidateAnswer, ShadowLimit};
 use super::{Headers, Refused, grpc};
 use crate::Head;
 use crate::limit::{Correction, Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
-use crate::telemetry::LimitTelemetry;
+use crate::telemetry::{Event, Kind, Telemetry};
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -26,6 +26,11 @@ pub(super) enum LimiterOrigin {
     Layer,
     /// The caller, which may share it with other code.
     Caller,
+}
+
+/// Returns the telemetry of a limit and of a candidate beside it, by the name in these headers.
+fn telemetry_of(headers: &RateLimitHeaders) -> [Telemetry; 2] {
+    [Kind::Limit, Kind::Candidate].map(|kind| Telemetry::new(kind, headers.name()))
 }
 
 /// The limit and the settings of a layer.
@@ -49,11 +54,15 @@ pub struct RateLimitSettings<L> {
     pub(super) body: RefusalBody<Limited>,
     pub(super) on_limited: Option<RequestCallback<Limited>>,
     pub(super) on_error: Option<RequestCallback<LimitError>>,
-    telemetry: LimitTelemetry,
+    telemetry: Telemetry,
+    /// The telemetry of the candidate.
+    shadow_telemetry: Telemetry,
 }
 
 impl<L> RateLimitSettings<L> {
     pub(super) fn new(limit: L, origin: LimiterOrigin) -> Self {
+        let rate_limit_headers = RateLimitHeaders::default();
+        let [telemetry, shadow_telemetry] = telemetry_of(&rate_limit_headers);
         Self {
             limit,
             origin,
@@ -63,19 +72,20 @@ impl<L> RateLimitSettings<L> {
             is_plain: true,
             detail: Headers::default().detail(),
             headers: Headers::default(),
-            rate_limit_headers: RateLimitHeaders::default(),
+            rate_limit_headers,
             body: RefusalBody::Text,
             on_limited: None,
             on_error: None,
             shadow: None,
-            telemetry: LimitTelemetry::default(),
+            telemetry,
+            shadow_telemetry,
         }
     }
 
     /// Sets the name of the limit, which these headers carry.
     pub(super) fn rename(&mut self, headers: RateLimitHeaders) {
+        [self.telemetry, self.shadow_telemetry] = telemetry_of(&headers);
         self.rate_limit_headers = headers;
-        self.telemetry = LimitTelemetry::default();
     }
 
     /// Returns the name of the limit.
@@ -131,6 +141,7 @@ impl<L: Clone> RateLimitSettings<L> {
             on_error: settings.on_error,
             shadow: settings.shadow,
             telemetry: settings.telemetry,
+            shadow_telemetry: settings.shadow_telemetry,
         }
     }
 }
@@ -151,7 +162,7 @@ impl<L: Limit> RateLimitSettings<L> {
     /// Records a request that may pass, beside which the candidate gave this answer.
     #[inline]
     pub(super) fn record_allowed<'a>(&self, head: impl FnOnce() -> Head<'a>, candidate: &CandidateAnswer) {
-        self.telemetry.record_allowed(self.rate_limit_headers.name());
+        self.telemetry.count(Event::Allowed);
         if candidate.is_some() {
             self.compare(&head(), Ok(()), candidate);
         }
@@ -167,7 +178,7 @@ impl<L: Limit> RateLimitSettings<L> {
     #[cold]
     fn compare(&self, head: &Head<'_>, in_force: Result<(), &Refusal>, candidate: &CandidateAnswer) {
         if let Some(shadow) = &self.shadow {
-            shadow.compare(&self.telemetry, self.rate_limit_headers.name(), head, in_force, candidate);
+            shadow.compare(&self.shadow_telemetry, head, in_force, candidate);
         }
     }
 
@@ -175,13 +186,13 @@ impl<L: Limit> RateLimitSettings<L> {
     fn record_refusal(&self, head: &Head<'_>, refusal: &Refusal) {
         match refusal {
             Refusal::Limited(limited) => {
-                self.telemetry.record_refused(self.rate_limit_headers.name(), &self.limit, head, limited);
+                self.telemetry.record_limited(&self.limit, head, limited);
                 if let Some(on_limited) = &self.on_limited {
                     on_limited(head, limited);
                 }
             }
             Refusal::Failed(error) => {
-                self.telemetry.record_failed(self.rate_limit_headers.name(), error);
+                self.telemetry.record_undecided(error);
                 if let Some(on_error) = &self.on_error {
                     on_error(head, error);
                 }

@@ -2,7 +2,7 @@
 
 use crate::Head;
 use crate::limit::{Detail, Limit, Limited, NoWait, Refusal};
-use crate::telemetry::{InForce, LimitTelemetry};
+use crate::telemetry::Telemetry;
 use alloc::boxed::Box;
 use damper_core::shadow::{ShadowCounts, ShadowReport};
 
@@ -34,8 +34,7 @@ impl ShadowLimit {
     /// Counts and logs where the candidate or the limit in force refused.
     pub(super) fn compare(
         &self,
-        telemetry: &LimitTelemetry,
-        name: &str,
+        telemetry: &Telemetry,
         head: &Head<'_>,
         in_force: Result<(), &Refusal>,
         candidate: &CandidateAnswer,
@@ -45,8 +44,10 @@ impl ShadowLimit {
             return;
         }
         self.counts.record(&in_force, candidate);
-        let in_force = if in_force.is_ok() { InForce::Allowed } else { InForce::Refused };
-        telemetry.record_shadow(name, &*self.candidate, head, in_force, candidate);
+        if let Err(limited) = candidate {
+            let in_force = if in_force.is_ok() { "allowed" } else { "refused" };
+            telemetry.record_candidate(&*self.candidate, head, limited, in_force);
+        }
     }
 
     pub(super) fn report(&self) -> ShadowReport {

@@ -14,7 +14,7 @@ use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
 use crate::hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
-use crate::pacing::{HostPacers, HttpHints, PaceOnly, Pacers, PacingLayer};
+use crate::pacing::{HostPacers, HttpHints, PaceOnly, PacingLayer};
 #[cfg(feature = "tokio")]
 use crate::retry::{HttpRetries, RetryLayer};
 use crate::throttle::{ThrottleLayer, ThrottlePerHost};
@@ -25,6 +25,8 @@ use bytes::Bytes;
 use core::time::Duration;
 use damper_core::breaker::BreakerConfig;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
+#[cfg(feature = "tokio")]
+use damper_core::gate::PacerOf;
 use damper_core::gate::{Ask, AtOnce};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
@@ -267,9 +269,10 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
 
     /// Paces each attempt by existing pacers.
     ///
-    /// Pass one in a `static` or an `Arc`, or [`HostPacers`](crate::HostPacers) with your own strategy.
+    /// Pass one in a `static` or an `Arc`, [`HostPacers`](crate::HostPacers) with your own strategy, or a
+    /// [`SelectedPacer`](damper_core::gate::SelectedPacer).
     #[cfg(feature = "tokio")]
-    pub fn pacers<N: Pacers>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P> {
+    pub fn pacers<N: for<'a> PacerOf<Head<'a>>>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P> {
         self.with_pacing(PacingPart(PacingLayer::new(pacers).without_retries()))
     }
 

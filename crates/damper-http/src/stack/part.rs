@@ -9,7 +9,7 @@ use crate::completion::{AtHead, WhileBodyLasts};
 use crate::concurrency::ClientConcurrencyLayer;
 #[cfg(feature = "tokio")]
 use crate::deadline::{ClientDeadlineLayer, DeadlineService};
-use crate::telemetry::{ConcurrencyTelemetry, ThrottleTelemetry};
+use crate::telemetry::Telemetry;
 use crate::throttle::ThrottleLayer;
 use damper_core::gate::{AtOnce, Gate};
 use tower_layer::Layer;
@@ -125,7 +125,7 @@ impl<B: Gate + Clone, P: StackProtocol> GateFor<P> for CircuitBreakerLayer<B> {
 }
 
 impl<T: Gate + Clone, P: StackProtocol> GateFor<P> for ThrottleLayer<T> {
-    type Gate<K> = PlacedGate<T, P::Rejections, ThrottleTelemetry, K>;
+    type Gate<K> = PlacedGate<T, P::Rejections, Telemetry, K>;
 
     fn gate_for<K>(&self, protocol: &P) -> Self::Gate<K> {
         PlacedGate::new(self.side().clone().completion(protocol.rejections()))
@@ -141,7 +141,7 @@ impl<G: Gate + Clone, P> GateFor<P> for ClientGate<G> {
 }
 
 impl<L: Gate + Clone, V: Clone, P> GateFor<P> for ClientConcurrencyLayer<L, V> {
-    type Gate<K> = PlacedGate<L, WhileBodyLasts<V>, ConcurrencyTelemetry, K>;
+    type Gate<K> = PlacedGate<L, WhileBodyLasts<V>, Telemetry, K>;
 
     fn gate_for<K>(&self, _: &P) -> Self::Gate<K> {
         PlacedGate::new(self.side().clone())

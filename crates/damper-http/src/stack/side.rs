@@ -8,8 +8,7 @@ use crate::{ClientGate, Head};
 use core::fmt;
 use core::marker::PhantomData;
 use damper_core::CallError;
-use damper_core::gate::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Permit, Refusal, Verdict};
-use damper_core::internal::WaitBehind;
+use damper_core::gate::{Answer, AnswerOf, Ask, AtOnce, Either, Gate, Permit, Refusal, Verdict};
 use damper_tower::GateService;
 use damper_tower::internal::{Side, Stand, Unwinding};
 use http::{Request, Response};
@@ -124,6 +123,8 @@ impl<G: fmt::Debug, P> fmt::Debug for StackSide<G, P> {
 }
 
 /// One or several gates of a stack, from the outside in, which decide as one.
+///
+/// No call waits at them. Each counts the calls that it lets pass, even if one behind it refuses them.
 pub trait StackGates: for<'a> Ask<Head<'a>> + Clone {
     /// The permits of a call, with the rules by which it is judged.
     type Held: Permit;
@@ -196,10 +197,14 @@ impl<G: Gate, W, O, K> Gate for PlacedGate<G, W, O, K> {
     }
 }
 
-impl<Q: ?Sized, G: Ask<Q>, W, O, K> Ask<Q> for PlacedGate<G, W, O, K> {
+impl<Q: ?Sized, G: Ask<Q>, W, O: Observe<G::Refusal>, K> Ask<Q> for PlacedGate<G, W, O, K> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<G> {
-        self.gate.gate.ask(call)
+        let answer = self.gate.gate.ask(call);
+        if let Answer::Pass(permit) = &answer {
+            self.gate.count(permit);
+        }
+        answer
     }
 }
 
@@ -293,88 +298,25 @@ where
     }
 }
 
-/// A gate before one or several others, in a pair.
-///
-/// It differs from the pair in one thing: a gate that let a call pass which another one then refuses has counted it as allowed.
-#[derive(Clone, Debug)]
-pub struct GateBefore<X, Y>((X, Y));
-
-impl<X: AtOnce, Y: Gate> Gate for GateBefore<X, Y> {
-    type Permit = <(X, Y) as Gate>::Permit;
-    type Refusal = <(X, Y) as Gate>::Refusal;
-    type Wait = <(X, Y) as Gate>::Wait;
-
-    #[inline]
-    fn refusal(&self) -> Option<Self::Refusal> {
-        self.0.refusal()
-    }
-
-    #[inline]
-    fn refused_unasked(&self, refusal: &Self::Refusal) {
-        self.0.refused_unasked(refusal);
-    }
-}
-
-impl<'a, X: StackGates + AtOnce, Y: StackGates> Ask<Head<'a>> for GateBefore<X, Y> {
-    #[inline]
-    fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
-        let (outer, inner) = &self.0;
-        let permit = match outer.ask(head).into_result() {
-            Ok(permit) => permit,
-            Err(refusal) => return Answer::Refuse(Either::First(refusal)),
-        };
-        match inner.ask(head) {
-            Answer::Pass(inner) => Answer::Pass((permit, inner)),
-            Answer::Wait(wait) => Answer::Wait(WaitBehind::new(permit, wait)),
-            Answer::Refuse(refusal) => {
-                outer.hold(permit, head).end(&Verdict::of(Ending::NotSent));
-                Answer::Refuse(Either::Second(refusal))
-            }
-        }
-    }
-}
-
-impl<X: StackGates + AtOnce, Y: StackGates> StackGates for GateBefore<X, Y> {
-    type Held = HeldBefore<X::Held, Y::Held>;
+/// A gate before one or several others.
+impl<X: StackGates + AtOnce, Y: StackGates> StackGates for (X, Y) {
+    type Held = (X::Held, Y::Held);
 
     #[inline]
     fn hold(&self, (outer, inner): Self::Permit, head: &Head<'_>) -> Self::Held {
-        HeldBefore { outer: self.0.0.hold(outer, head), inner: self.0.1.hold(inner, head) }
+        (self.0.hold(outer, head), self.1.hold(inner, head))
     }
 
     fn observe(&self, refusal: &Self::Refusal, head: &Head<'_>) {
         match refusal {
-            Either::First(refusal) => self.0.0.observe(refusal, head),
-            Either::Second(refusal) => self.0.1.observe(refusal, head),
+            Either::First(refusal) => self.0.observe(refusal, head),
+            Either::Second(refusal) => self.1.observe(refusal, head),
         }
     }
 }
 
-/// The permits of a [`GateBefore`] others.
-#[derive(Debug)]
-pub struct HeldBefore<A, B> {
-    outer: A,
-    inner: B,
-}
-
-impl<A: Permit, B: Permit> Permit for HeldBefore<A, B> {
-    const LEARNS: bool = A::LEARNS || B::LEARNS;
-    const HOLDS: bool = A::HOLDS || B::HOLDS;
-
-    #[inline]
-    fn end(self, verdict: &Verdict) {
-        self.inner.end(verdict);
-        self.outer.end(verdict);
-    }
-
-    #[inline]
-    fn panicked(self) {
-        self.inner.panicked();
-        self.outer.panicked();
-    }
-}
-
-impl<A, B, R, P> HeldGates<R, P> for HeldBefore<A, B>
+/// The permits of a gate and of those behind it.
+impl<A, B, R, P> HeldGates<R, P> for (A, B)
 where
     B: HeldGates<R, P>,
     A: HeldGates<R, P> + HeldGates<B::Body, P, Refusal = <A as HeldGates<R, P>>::Refusal>,
@@ -385,20 +327,20 @@ where
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     fn judge(&mut self, response: &Response<R>) {
-        self.inner.judge(response);
-        HeldGates::<R, P>::judge(&mut self.outer, response);
+        self.1.judge(response);
+        HeldGates::<R, P>::judge(&mut self.0, response);
     }
 
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     fn respond(held: Option<Self>, response: Response<R>) -> Response<Self::Body> {
-        let (outer, inner) = held.map_or((None, None), |Self { outer, inner }| (Some(outer), Some(inner)));
+        let (outer, inner) = held.unzip();
         <A as HeldGates<B::Body, P>>::respond(outer, B::respond(inner, response))
     }
 
     fn fail(&mut self, error: StackError) -> StackError {
-        let error = self.inner.fail(error);
-        HeldGates::<R, P>::fail(&mut self.outer, error)
+        let error = self.1.fail(error);
+        HeldGates::<R, P>::fail(&mut self.0, error)
     }
 
     fn refused(refusal: Self::Refusal) -> StackError {
@@ -414,8 +356,8 @@ where
 
     #[inline]
     fn abandoned(self) {
-        HeldGates::<R, P>::abandoned(self.outer);
-        self.inner.abandoned();
+        HeldGates::<R, P>::abandoned(self.0);
+        self.1.abandoned();
     }
 }
 
@@ -439,10 +381,10 @@ impl<S, M, P> Inside<P> for StackErrorService<S, M> {
 }
 
 impl<S, Y: StackGates, P> Inside<P> for GateService<S, StackSide<Y, P>> {
-    type Behind<X: StackGates + AtOnce> = GateService<S, StackSide<GateBefore<X, Y>, P>>;
+    type Behind<X: StackGates + AtOnce> = GateService<S, StackSide<(X, Y), P>>;
 
     fn behind<X: StackGates + AtOnce>(self, outer: X) -> Self::Behind<X> {
         let (service, StackSide { gates: inner, .. }) = self.into_parts();
-        GateService::new(service, StackSide::new(GateBefore((outer, inner))))
+        GateService::new(service, StackSide::new((outer, inner)))
     }
 }

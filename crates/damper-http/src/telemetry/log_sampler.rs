@@ -24,7 +24,7 @@ const KEYS: usize = 128;
 ///
 /// At most 20 at once and 5 a second, and of those with a key one of each in 10 seconds.
 #[derive(Debug)]
-pub struct LogSampler {
+pub(super) struct LogSampler {
     all: LogLimit,
     /// Allocated at the first event with a key. `None` if it could not be built.
     keys: OnceLock<Option<Box<KeyedLimiter<str>>>>,
@@ -32,11 +32,11 @@ pub struct LogSampler {
 
 /// An event to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub(super) struct Sample {
     /// The text of the key, if the event has one.
-    pub key: Option<String>,
+    pub(super) key: Option<String>,
     /// The similar events that were left out since the last one that was logged; `None` without any.
-    pub suppressed: Option<u64>,
+    pub(super) suppressed: Option<u64>,
 }
 
 impl Default for LogSampler {
@@ -47,12 +47,12 @@ impl Default for LogSampler {
 
 impl LogSampler {
     /// Returns the event if it is to be logged.
-    pub fn sample(&self) -> Option<Sample> {
+    pub(super) fn sample(&self) -> Option<Sample> {
         self.all.check().map(|suppressed| Sample::new(None, suppressed))
     }
 
     /// Returns the event of a key if it is to be logged. The text of the key is made only if it may be.
-    pub fn sample_key(&self, key: impl FnOnce() -> Option<String>) -> Option<Sample> {
+    pub(super) fn sample_key(&self, key: impl FnOnce() -> Option<String>) -> Option<Sample> {
         let mut made = None;
         let suppressed = self.all.check_with(|all| {
             if all.peek().remaining() == 0 {
@@ -81,7 +81,7 @@ impl Sample {
 
 /// Returns a time in milliseconds for a field of a log, rounded up.
 #[must_use]
-pub fn millis(time: Duration) -> u64 {
+pub(super) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 

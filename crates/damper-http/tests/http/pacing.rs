@@ -4,8 +4,9 @@ use crate::support::{hello, serve};
 use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
 use damper::breaker::State;
+use damper::gate::SelectedPacer;
 use damper::http::{
-    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpHints, Pacers, PacingLayer,
+    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpHints, PacingLayer,
     RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
 };
 use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter};
@@ -437,22 +438,10 @@ async fn hosts_are_paced_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn pacers_of_your_own_choose_by_the_request() {
-    #[derive(Clone)]
-    struct Apart {
-        reads: Arc<Pacer<RemainingDecrease>>,
-        writes: Arc<Pacer<RemainingDecrease>>,
-    }
-    impl Pacers for Apart {
-        type Strategy = RemainingDecrease;
-        type Clock = damper::time::DefaultClock;
-        type Pacer = Arc<Pacer<RemainingDecrease>>;
-
-        fn pacer(&self, head: &Head<'_>) -> Self::Pacer {
-            Arc::clone(if head.method.is_safe() { &self.reads } else { &self.writes })
-        }
-    }
     let arrivals = Arrivals::new();
-    let apart = Apart { reads: sleeping(Duration::ZERO), writes: sleeping(8 * SECOND) };
+    let (reads, writes) = (sleeping(Duration::ZERO), sleeping(8 * SECOND));
+    let apart =
+        SelectedPacer::by(move |head: &Head<'_>| Arc::clone(if head.method.is_safe() { &reads } else { &writes }));
     let client = PacingLayer::new(apart).layer(arrivals.server(|_| answer(StatusCode::OK)));
     client.clone().oneshot(request()).await.unwrap();
     let post = Request::post("http://api.example.com/").body(Full::default()).unwrap();

@@ -2,7 +2,6 @@
 
 use crate::document::{Meta, RateLimitUsage, RateLimited, Scope, Warnings};
 use damper_core::limit::{Denied, Usage};
-#[cfg(feature = "tracing")]
 use damper_core::quota::Quota;
 use std::error::Error;
 use std::fmt;
@@ -93,7 +92,6 @@ impl ScopesDenied {
     }
 
     /// Returns the quota of the refusing limit.
-    #[cfg(feature = "tracing")]
     pub(crate) fn quota(&self) -> Quota {
         self.usages.refusing.quota()
     }

@@ -1,6 +1,5 @@
 //! The caller of a request.
 
-#[cfg(feature = "tracing")]
 use crate::document::Scope;
 
 /// The caller of a request: the called function, the calling service, and its user.
@@ -37,13 +36,11 @@ impl<'a> Caller<'a> {
     }
 
     /// Returns the called function.
-    #[cfg(feature = "tracing")]
     pub(crate) const fn called(self) -> &'a str {
         self.function
     }
 
     /// Returns the key of a scope that has keys, if the caller names one.
-    #[cfg(feature = "tracing")]
     pub(crate) fn key_of(self, scope: Scope) -> Option<&'a str> {
         let key = match scope {
             Scope::Service => self.service,

@@ -5,7 +5,7 @@ use crate::client::ClientError;
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::Denied;
 use damper_core::retry::GaveUp;
-use damper_http::internal::{DeadlineStage, DeadlineTelemetry, PacingTelemetry};
+use damper_http::internal::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};
 use std::time::Duration;
 #[cfg(feature = "metrics")]
 use {
@@ -17,10 +17,8 @@ use {
 /// Counts and logs the pacing, the retries and the deadlines of a client's calls.
 #[derive(Debug)]
 pub(crate) struct ClientTelemetry {
-    pacing: PacingTelemetry,
-    deadlines: DeadlineTelemetry,
-    #[cfg(feature = "metrics")]
-    name: String,
+    pacing: Telemetry,
+    deadlines: Telemetry,
     /// Looked up at its first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     retried: OnceLock<Counter>,
@@ -30,10 +28,8 @@ impl ClientTelemetry {
     /// Creates the telemetry of the client of this name.
     pub(crate) fn new(name: &str) -> Self {
         Self {
-            pacing: PacingTelemetry::new(name),
-            deadlines: DeadlineTelemetry::of_client(name),
-            #[cfg(feature = "metrics")]
-            name: name.to_owned(),
+            pacing: Telemetry::new(Kind::Pacing, name),
+            deadlines: Telemetry::new(Kind::ClientDeadline, name),
             #[cfg(feature = "metrics")]
             retried: OnceLock::new(),
         }
@@ -42,14 +38,14 @@ impl ClientTelemetry {
     /// Returns the name of the client.
     #[cfg(feature = "metrics")]
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.pacing.name()
     }
 
     /// Records a call whose first attempt is made after this sleep.
     #[inline]
     pub(crate) fn record_paced(&self, slept: Duration) {
         if slept.is_zero() {
-            self.pacing.record_unslept();
+            self.pacing.count(Event::Allowed);
         } else {
             self.pacing.record_slept(slept);
         }
@@ -59,7 +55,10 @@ impl ClientTelemetry {
     #[cold]
     pub(crate) fn refused(&self, denied: Denied) -> ClientError {
         let error = ClientError::Paced(denied);
-        self.pacing.record_refused(denied.retry_after().unwrap_or_default(), &error);
+        self.pacing.record_refused(&error, || RefusalDetails {
+            retry_after: Some(denied.retry_after().unwrap_or_default()),
+            ..RefusalDetails::default()
+        });
         error
     }
 
@@ -80,7 +79,7 @@ impl ClientTelemetry {
     #[cold]
     pub(crate) fn record_retried(&self) {
         #[cfg(feature = "metrics")]
-        self.retried.get_or_init(|| counter!(RETRY_REQUESTS.name(), "retry" => self.name.clone())).increment(1);
+        self.retried.get_or_init(|| counter!(RETRY_REQUESTS.name(), "retry" => self.name().to_owned())).increment(1);
     }
 
     /// Records that a failed request is not sent again, unless its failure excludes a retry.
@@ -96,7 +95,7 @@ impl ClientTelemetry {
                 // Waits that the service names are cut to the longest one, so none is too long.
                 _ => return,
             };
-            counter!(RETRY_NOT_MADE.name(), "retry" => self.name.clone(), "reason" => reason).increment(1);
+            counter!(RETRY_NOT_MADE.name(), "retry" => self.name().to_owned(), "reason" => reason).increment(1);
         }
     }
 }

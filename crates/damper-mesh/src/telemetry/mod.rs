@@ -1,7 +1,7 @@
 //! Counts and logs, by the facades `metrics` and `tracing`, each behind a feature.
 //!
-//! Without these nothing is recorded. The telemetry of deadlines and of pacing, and the sampling of logs, are those of
-//! damper-http, so both crates record the same events in the same way.
+//! Without these nothing is recorded. Events are recorded by the `Telemetry` of damper-http, so both crates record the same events in
+//! the same way.
 
 // | file | idea |
 // |---|---|

@@ -6,10 +6,9 @@ use crate::catalogue::{
     STORE_ENTRIES, STORE_EVICTIONS, STORE_KEPT_EVICTIONS,
 };
 use crate::{Readings, Source};
-use damper_core::keyed::{KeyedLimiter, QuotaTree};
-use damper_core::limit::{
-    Algorithm, InFlight, KeyedAlgorithm, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage,
-};
+use damper_core::internal::{TableAlgorithm, quota_in_table};
+use damper_core::keyed::{KeyedLimiter, QuotaTree, TierCensus};
+use damper_core::limit::{Algorithm, InFlight, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage};
 use damper_core::store::BoundedStore;
 use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::RateLimiter32;
@@ -57,15 +56,24 @@ impl<L: Limiter, C: Clock> Source for Pausable<L, C> {
 }
 
 /// The keys and the quota of each tier, with the label `tier`, and the events of the table.
-impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> Source for KeyedLimiter<K, C, S, A> {
+///
+/// A limiter by plan has keys without tiers, and only a call knows its quota. It shows the keys and those that owe something.
+impl<K: ?Sized, C: Clock, S, A: TableAlgorithm> Source for KeyedLimiter<K, C, S, A> {
     fn read(&self, readings: &Readings<'_>) {
-        for (tier, census) in self.census().tiers().iter().enumerate() {
-            let of_tier = readings.of_tier(tier);
-            of_tier.record_number(&LIMIT_KEYS, census.keys() as u64);
-            of_tier.record_number(&LIMIT_KEYS_OWING, census.owing() as u64);
-            of_tier.record_number(&LIMIT_KEYS_EXHAUSTED, census.exhausted() as u64);
-            if let Some(quota) = self.tier_quota(tier) {
-                of_tier.record_quota(quota, if A::BY_WINDOWS { quota.limit() } else { quota.burst_size() });
+        let census = self.census();
+        if A::BY_PLAN {
+            let sum = |count: fn(&TierCensus) -> usize| census.tiers().iter().map(count).sum::<usize>() as u64;
+            readings.record_number(&LIMIT_KEYS, sum(TierCensus::keys));
+            readings.record_number(&LIMIT_KEYS_OWING, sum(TierCensus::owing));
+        } else {
+            for (tier, census) in census.tiers().iter().enumerate() {
+                let of_tier = readings.of_tier(tier);
+                of_tier.record_number(&LIMIT_KEYS, census.keys() as u64);
+                of_tier.record_number(&LIMIT_KEYS_OWING, census.owing() as u64);
+                of_tier.record_number(&LIMIT_KEYS_EXHAUSTED, census.exhausted() as u64);
+                if let Some(quota) = quota_in_table(self, tier) {
+                    of_tier.record_quota(quota, if A::BY_WINDOWS { quota.limit() } else { quota.burst_size() });
+                }
             }
         }
         readings.record_number(&LIMIT_KEYS_CAPACITY, self.capacity() as u64);

@@ -7,8 +7,8 @@ use damper_core::concurrency::{
 };
 use damper_core::deadline::UsualLatency;
 use damper_core::keyed::KeyedLimiterBuilder;
-use damper_core::limit::{FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, Striped};
-use damper_core::quota::Quota;
+use damper_core::limit::{ByPlan, FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, Striped};
+use damper_core::quota::{Plan, Quota};
 use damper_core::retry::{
     Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle, Unlimited,
 };
@@ -140,6 +140,30 @@ fn keys_are_counted_by_their_tiers_whose_names_are_given() {
         LIMIT_KEYS "limit=numbered tier=0" 1;
         LIMIT_KEYS_CAPACITY "limit=named" 100;
         LIMIT_EVICTIONS "limit=named" 0;
+    }
+}
+
+#[test]
+fn limiter_by_plan_counts_its_keys_without_tiers() {
+    let (slow, fast) = (Quota::per_hour(1).burst(10), Quota::per_second(1_000));
+    let (slow, fast) = (Plan::new(slow).unwrap(), Plan::new(fast).unwrap());
+    let clock = time();
+    let users = KeyedLimiterBuilder::<u32, _, _, ByPlan>::by_plan(clock.clone(), Seed::new(1, 2)).capacity(100);
+    let users = Arc::new(users.build().unwrap());
+    users.check_with(&0, &slow, 3).unwrap();
+    users.check_with(&1, &slow, 1).unwrap();
+    users.check_with(&2, &fast, 5).unwrap();
+    clock.advance(Duration::from_secs(1));
+    let scrape = scraped(|| Exporter::new().register("users", Arc::clone(&users)));
+    assert_values! { scrape,
+        LIMIT_KEYS "limit=users" 3;
+        LIMIT_KEYS_OWING "limit=users" 2;
+        LIMIT_KEYS_CAPACITY "limit=users" 100;
+        LIMIT_OVERFLOWS "limit=users" 0;
+    }
+    // Only a call knows the quota and what is left of it.
+    for unknown in [catalogue::LIMIT_RATE, catalogue::LIMIT_BURST, catalogue::LIMIT_KEYS_EXHAUSTED] {
+        assert!(!scrape.samples.iter().any(|sample| sample.metric == unknown.name()), "{}", unknown.name());
     }
 }
 

@@ -146,7 +146,7 @@ impl<P, H, B, Z, D> PacingLayer<P, H, B, Z, D> {
         PacedSide<P, H, Z, D>: Stand,
     {
         let Self { pacers, hints, sleep, time_left, .. } = self;
-        GateLayer::at(PacedSide::observed_by((), Paces::new(pacers, sleep).time_left(time_left), hints))
+        GateLayer::at(PacedSide { gate: Paces::new(pacers, sleep).time_left(time_left), hints })
     }
 }
 

@@ -58,7 +58,7 @@ where
     B: Budget + Clone,
     Z: Sleep + Clone,
     D: TimeLeft<R>,
-    R: Repeatable,
+    R: Clone,
 {
     type Response = S::Response;
     type Error = RetryError<S::Error>;
@@ -120,16 +120,6 @@ impl<S: fmt::Debug, R> fmt::Debug for ServiceAttempts<S, R> {
         f.debug_struct("ServiceAttempts").field("service", &self.service).finish_non_exhaustive()
     }
 }
-
-/// A request that can be made again.
-#[diagnostic::on_unimplemented(
-    message = "a rejected `{Self}` cannot be made again, because it is not `Clone`",
-    note = "`PacingLayer::without_retries` paces requests of any type"
-)]
-pub trait Repeatable: Clone {}
-
-#[diagnostic::do_not_recommend]
-impl<R: Clone> Repeatable for R {}
 
 impl<S: fmt::Debug, P, H, B, Z, D> fmt::Debug for PacingService<S, P, H, B, Z, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
