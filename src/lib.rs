@@ -109,6 +109,7 @@
 //! | `config` | settings of all these from files and the environment, checked and reloaded live |
 //! | `mesh` | documents of the protocol Mesh, limits of several scopes, a server and a client |
 //! | `redis` | one limit across machines, leased and exact |
+//! | `shm` | memory that processes share, for limits on [`words`], and seats for workers (Linux) |
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
 //! | `live` | a page for browsers that shows all these live, and changes them |
@@ -142,6 +143,7 @@
 //! | `logs-tracing` | | these for the facade `tracing`, and a layer with a limit per call site (with `logs` and `std`) |
 //! | `redis` | | one limit across machines, on Redis (with `tokio`) |
 //! | `redis-tls` | | that with TLS: `rediss://` and `valkeys://` (with `redis`) |
+//! | `shm` | | memory that processes share, for limits on [`words`] (with `rustix` and `std`; empty but on Linux) |
 //! | `tracing` | | logs of what limits refuse and how breakers change (with `http`) |
 //!
 //! # Crates
@@ -160,6 +162,7 @@
 //! | [`damper-live`](https://docs.rs/damper-live) | `live` |
 //! | [`damper-log`](https://docs.rs/damper-log) | `logs` |
 //! | [`damper-redis`](https://docs.rs/damper-redis) | `redis` |
+//! | [`damper-shm`](https://docs.rs/damper-shm) | `shm` |
 //!
 //! # Targets without 64-bit atomics
 //!
@@ -197,6 +200,9 @@ pub use damper_metrics as metrics;
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use damper_redis as redis;
+#[cfg(feature = "shm")]
+#[doc(inline)]
+pub use damper_shm as shm;
 #[cfg(feature = "tonic")]
 #[doc(inline)]
 pub use damper_tonic as tonic;

@@ -21,7 +21,7 @@
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
 //! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
-//! | all | no panic on any input, no `unsafe`; a decision takes no lock and allocates nothing, but for the exceptions below |
+//! | all | no panic on any input, no `unsafe` but in `damper-shm`; a decision takes no lock and allocates nothing, but for the exceptions below |
 //!
 //! # Limits of the guarantees
 //!
@@ -32,7 +32,7 @@
 //! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
 //!   let one through early, by less than k ticks.
 //! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
-//! - **Between processes** there is no order: each process has its own limit.
+//! - **Between processes** there is no order: each process has its own limit, unless they share [`words`](crate::words) or a Redis.
 //! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.
 //! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)
 //!   and [`throttles`](super::throttles) show by simulation how well.

@@ -65,5 +65,6 @@
 //! # Memory
 //!
 //! The words must stay mapped for as long as a process has values on them, and be shared and writable. Memory that another process can truncate, as a plain file,
-//! ends in SIGBUS. A sealed memfd cannot be truncated. A process that writes into the mapping by mistake can break every limit in it: share it only with your own
+//! ends in SIGBUS. A sealed memfd cannot be truncated: `damper::shm` (feature `shm`, Linux) creates one,
+//! and starts workers with seats that inherit it. A process that writes into the mapping by mistake can break every limit in it: share it only with your own
 //! workers.

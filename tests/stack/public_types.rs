@@ -732,6 +732,20 @@ fn types_of_redis_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(all(feature = "shm", target_os = "linux"))]
+#[test]
+fn types_of_shm_have_the_traits_users_expect() {
+    use damper::shm::*;
+
+    table! {
+        SharedWords: shared,
+        Workers<'static>: shared,
+        Exited: shared cloned displayed,
+        SharedWordsError: error,
+        SpawnError: error,
+    }
+}
+
 /// The table has every type of the recorded public API.
 #[test]
 fn table_names_every_public_type() {

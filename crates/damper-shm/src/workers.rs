@@ -1,0 +1,238 @@
+//! The supervisor's part: a seat for each worker process.
+
+use crate::error::SharedWordsError;
+use crate::shared_words::{SharedWords, inherited_number};
+use alloc::string::ToString;
+use alloc::vec::Vec;
+use core::error::Error;
+use core::fmt;
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+use damper_core::words::{Seat, WordBulkhead};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, ExitStatus};
+
+/// The variable of a worker's environment with the number of its seat.
+const VARIABLE: &str = "DAMPER_SHM_SEAT";
+
+/// The worker processes of a supervisor, each with a [`Seat`] of its own.
+///
+/// A worker's slots in a [`WordBulkhead`] are counted under its seat. When the worker has died, [`wait`](Self::wait) frees
+/// them, and only then gives the seat to another worker. No slot is lost, and none is freed while its process lives, not even
+/// one that is stopped.
+///
+/// Dropping this leaves the workers alone. They keep their slots, because nobody waits for them any more.
+///
+/// # Examples
+///
+/// ```no_run
+/// use damper_shm::{SharedWords, Workers};
+/// use std::process::Command;
+///
+/// let shared = SharedWords::create("limits", 64)?;
+/// let mut workers = Workers::new(&shared).reclaims(&shared.words()[9]);
+/// let program = std::env::current_exe()?;
+/// let worker = || {
+///     let mut command = Command::new(&program);
+///     command.arg("worker");
+///     command
+/// };
+/// for _ in 0..4 {
+///     workers.spawn(worker())?;
+/// }
+/// while let Some(exited) = workers.wait()? {
+///     eprintln!("{exited}");
+///     workers.spawn(worker())?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Workers<'a> {
+    shared: &'a SharedWords,
+    bulkheads: Vec<&'a AtomicU64>,
+    seats: [Option<Worker>; Seat::COUNT as usize],
+}
+
+/// A worker that has a seat.
+#[derive(Debug)]
+struct Worker {
+    child: Child,
+    /// Readable when all threads of the process are gone.
+    pidfd: OwnedFd,
+}
+
+impl<'a> Workers<'a> {
+    /// Creates seats without workers, which will inherit `shared`.
+    #[must_use]
+    pub fn new(shared: &'a SharedWords) -> Self {
+        Self { shared, bulkheads: Vec::new(), seats: [const { None }; Seat::COUNT as usize] }
+    }
+
+    /// Adds the word of a [`WordBulkhead`] in which the slots of dead workers are freed.
+    ///
+    /// Each bulkhead that the workers enter has to be added, or the slots of killed workers stay taken.
+    #[must_use]
+    pub fn reclaims(mut self, bulkhead: &'a AtomicU64) -> Self {
+        self.bulkheads.push(bulkhead);
+        self
+    }
+
+    /// Starts a worker in the lowest vacant seat, and returns the seat.
+    ///
+    /// The worker gets the words by [`SharedWords::inherited`], and its seat by [`inherited_seat`].
+    ///
+    /// # Errors
+    ///
+    /// [`SpawnError::NoVacantSeat`] if all eight seats have workers, [`SpawnError::Words`] if the words cannot be passed, and
+    /// [`SpawnError::Start`] if the process cannot be started. No seat is taken then.
+    pub fn spawn(&mut self, mut command: Command) -> Result<Seat, SpawnError> {
+        let vacant = Seat::all().find(|seat| self.seats[place(*seat)].is_none()).ok_or(SpawnError::NoVacantSeat)?;
+        self.shared.pass_to(&mut command).map_err(SpawnError::Words)?;
+        command.env(VARIABLE, vacant.number().to_string());
+        let mut child = command.spawn().map_err(SpawnError::Start)?;
+        let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(pidfd) => pidfd,
+            Err(errno) => {
+                // A worker that cannot be waited for would keep its seat for ever.
+                child.kill().and_then(|()| child.wait()).map_err(SpawnError::Start)?;
+                self.reclaim(vacant);
+                return Err(SpawnError::Start(errno.into()));
+            }
+        };
+        self.seats[place(vacant)] = Some(Worker { child, pidfd });
+        Ok(vacant)
+    }
+
+    /// Waits until a worker has died, frees its slots, and vacates its seat.
+    ///
+    /// Returns `None` if there are no workers. Other children of this process are left alone.
+    ///
+    /// # Errors
+    ///
+    /// The error of `poll` or `waitpid`, which leaves the seats as they are.
+    pub fn wait(&mut self) -> io::Result<Option<Exited>> {
+        self.wait_until(None)
+    }
+
+    /// Waits like [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// Returns `None` if no worker died. With [`Duration::ZERO`] it only looks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    pub fn wait_timeout(&mut self, timeout: Duration) -> io::Result<Option<Exited>> {
+        // A longer time than the system can say is for ever.
+        self.wait_until(Timespec::try_from(timeout).ok().as_ref())
+    }
+
+    fn wait_until(&mut self, timeout: Option<&Timespec>) -> io::Result<Option<Exited>> {
+        let (seats, mut polled): (Vec<_>, Vec<_>) = Seat::all()
+            .filter_map(|seat| {
+                let worker = self.seats[place(seat)].as_ref()?;
+                Some((seat, PollFd::new(&worker.pidfd, PollFlags::IN)))
+            })
+            .unzip();
+        if seats.is_empty() {
+            return Ok(None);
+        }
+        retry_on_intr(|| poll(&mut polled, timeout))?;
+        let dead = seats.into_iter().zip(&polled).find(|(_, polled)| !polled.revents().is_empty());
+        let Some(seat) = dead.map(|(seat, _)| seat) else { return Ok(None) };
+        let Some(worker) = &mut self.seats[place(seat)] else { return Ok(None) };
+        let status = worker.child.wait()?;
+        let id = worker.child.id();
+        // After the wait: the process can no longer enter or leave. Before another worker has the seat.
+        self.reclaim(seat);
+        self.seats[place(seat)] = None;
+        Ok(Some(Exited { seat, id, status }))
+    }
+
+    fn reclaim(&self, seat: Seat) {
+        for word in &self.bulkheads {
+            WordBulkhead::reclaim(word, seat);
+        }
+    }
+
+    /// Returns the process in a seat, to [kill](Child::kill) it or to use its pipes; `None` if the seat is vacant.
+    pub fn child(&mut self, seat: Seat) -> Option<&mut Child> {
+        self.seats[place(seat)].as_mut().map(|worker| &mut worker.child)
+    }
+
+    /// Returns the workers, from the lowest seat, with the numbers of their processes.
+    pub fn running(&self) -> impl Iterator<Item = (Seat, u32)> + '_ {
+        Seat::all().filter_map(|seat| Some((seat, self.seats[place(seat)].as_ref()?.child.id())))
+    }
+}
+
+/// Returns where a seat's worker stands in [`Workers::seats`].
+fn place(seat: Seat) -> usize {
+    seat.number().into()
+}
+
+/// Returns the seat that the supervisor gave to this process.
+///
+/// A process keeps its seat until it dies. Children that it starts itself must not use the seat, because its slots are freed when
+/// it dies, not when they do.
+///
+/// # Errors
+///
+/// [`NotInherited`](SharedWordsError::NotInherited) if [`Workers::spawn`] did not start this process.
+pub fn inherited_seat() -> Result<Seat, SharedWordsError> {
+    let number: u8 = inherited_number(VARIABLE)?;
+    Seat::new(number).map_err(SharedWordsError::OutOfRange)
+}
+
+/// A worker that has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exited {
+    /// The seat that it had, which is vacant now.
+    pub seat: Seat,
+    /// The number that the process had.
+    pub id: u32,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+impl fmt::Display for Exited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "worker {} in seat {}: {}", self.id, self.seat.number(), self.status)
+    }
+}
+
+/// The error of a worker that could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SpawnError {
+    /// Each seat has a worker.
+    NoVacantSeat,
+    /// The words could not be passed.
+    Words(SharedWordsError),
+    /// The process could not be started, or not be waited for, which needs Linux 5.3.
+    Start(io::Error),
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoVacantSeat => write!(f, "all {} seats have workers", Seat::COUNT),
+            Self::Words(error) => error.fmt(f),
+            Self::Start(error) => write!(f, "the worker could not be started: {error}"),
+        }
+    }
+}
+
+impl Error for SpawnError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::NoVacantSeat => None,
+            Self::Words(error) => error.source(),
+            Self::Start(error) => Some(error),
+        }
+    }
+}
