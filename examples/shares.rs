@@ -112,8 +112,9 @@ fn print(members: &[Member], mut calls: Vec<(Duration, usize)>) {
     calls.sort_unstable();
     let (mut tokens, mut last, mut lowest) = (f64::from(QUOTA.burst_size()), Duration::ZERO, 0.0f64);
     for (when, _) in calls {
-        tokens =
-            (tokens + (when - last).as_secs_f64() * f64::from(QUOTA.limit())).min(f64::from(QUOTA.burst_size())) - 1.0;
+        tokens = (tokens + when.saturating_sub(last).as_secs_f64() * f64::from(QUOTA.limit()))
+            .min(f64::from(QUOTA.burst_size()))
+            - 1.0;
         (last, lowest) = (when, lowest.min(tokens));
     }
     println!("the fleet was at most {:.1} tokens beyond the quota", lowest.abs());

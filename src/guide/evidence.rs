@@ -14,7 +14,7 @@
 //! | decisions, waits and refunds equal those of exact rationals, for a year of simulated time too | property tests and fuzz targets, each against a slow model | **random** | `cargo test -p damper-core` and `cargo test --manifest-path fuzz/Cargo.toml` |
 //! | one limit across machines keeps its envelope while processes, networks, clocks and Redis fail | the real state machine against the real script in a simulated fleet, and processes that are killed | **random** | `tools/deep faults` |
 //! | few callers cannot starve many, and overload keeps its goodput | simulations, and programs over sockets | **measured** at stated seeds | `tools/deep bars sockets` |
-//! | no data race in tests that start threads | ThreadSanitizer, after it found a race that was planted | **tested** | `tools/deep tsan` |
+//! | no data race in tests that start threads | the thread sanitizer, after it found a race that was planted | **tested** | `tools/deep tsan` |
 //!
 //! `docs/claims.md` leads from each [guarantee](super::guarantees) to its tests and models.
 //!
@@ -49,7 +49,7 @@
 //! | random histories (shuttle) | a burst of 2 on a burst of 1: a key that came back after a clear got the tokens of a forgotten call | `c01a79f1` |
 //! | a clock that moves at every reading | a joint take was known by its time and never matched its reply, so the policy decided while the server was healthy | `c53cbf47` |
 //! | ten minutes of each fuzz target | no bug of the crate, but two wrong bounds of the models that it is compared with | `docs/evidence.md` |
-//! | ThreadSanitizer | nothing in damper | `docs/evidence.md` |
+//! | the thread sanitizer | nothing in damper | `docs/evidence.md` |
 //! | proofs | no defect in the arithmetic | `proofs/README.md` |
 //!
 //! [`guarantees`](super::guarantees) tells of a published bucket that was "proven under loom", and of the bug that its model missed.

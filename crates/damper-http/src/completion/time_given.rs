@@ -32,6 +32,10 @@ impl TimeGiven {
     }
 
     #[cold]
+    #[expect(
+        clippy::unnecessary_box_returns,
+        reason = "the allocation stays out of line, where calls without a deadline do not pass"
+    )]
     fn enough_until(deadline: &Deadline) -> Box<Self> {
         Box::new(Self { deadline: *deadline, left: ENOUGH, measured: None })
     }
@@ -91,6 +95,7 @@ impl TimeGiven {
 
     /// Ends a call, and its measurement.
     #[cold]
+    #[expect(clippy::boxed_local, reason = "a word is moved here, and not all that is known")]
     pub(super) fn end(self: Box<Self>, permit: impl Permit, verdict: &Verdict) {
         let verdict = self.verdict_on_server(&permit, verdict);
         if let Some(measured) = self.measured {

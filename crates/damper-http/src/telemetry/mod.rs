@@ -21,7 +21,7 @@ mod refusal_details;
 
 pub(super) use completion::log_grpc_judged_by_http;
 pub use kind::{Event, Kind};
-pub use observe::Observe;
+pub(crate) use observe::Observe;
 pub use refusal_details::{DeadlineStage, RefusalDetails};
 
 use crate::Head;

@@ -252,7 +252,6 @@ impl<W: Way> World<W> {
                 }
             }
             At::Reads(candidate, word) if word.level() <= self.now => At::Takes(candidate, word, self.now),
-            At::Reads(..) => At::Ended,
             At::Takes(candidate, word, reading) => {
                 if self.access(Access::Swap(candidate, word, word.with_level(reading + REFILL))) == word {
                     self.admit(key, reading);
@@ -276,7 +275,7 @@ impl<W: Way> World<W> {
                     }
                 }
             }
-            At::Ended => At::Ended,
+            At::Reads(..) | At::Ended => At::Ended,
         };
         self.processes[number] = match next {
             At::Ended => Process { at: At::first([later, 0]), calls: [later, 0] },

@@ -1,4 +1,5 @@
 //! Shares of a quota: a fleet that divides it, and limiters that keep their tokens.
+#![expect(clippy::cast_precision_loss, reason = "shares are compared to a millionth")]
 
 use crate::models::cases::cases;
 use damper::quota::LiveShare;
@@ -296,6 +297,20 @@ mod fleet {
         saves: bool,
     }
 
+    impl<'a> Member<'a> {
+        fn joining(
+            name: String,
+            share: LiveShare<String>,
+            limiter: RateLimiter<damper::TokenBucket, &'a ManualClock>,
+            now: u64,
+            draw: &mut Draw,
+        ) -> Self {
+            let (weight, saves) = (1 + draw.below(3) as u32, draw.below(2) == 0);
+            let (coming, cut_off_until, fenced_at) = (Vec::new(), 0, 0);
+            Self { name, weight, share, limiter, coming, cut_off_until, heard_at: now, fenced_at, saves }
+        }
+    }
+
     /// Returns the excess in bursts, and the part of the quota that was not used.
     fn run(rule: Rule, late: u64, cuts: bool, quota: Quota, seed: u64) -> (f64, f64) {
         let mut draw = Draw(seed | 1);
@@ -325,22 +340,10 @@ mod fleet {
                             share = share.fence_after(Duration::from_millis(fence));
                         }
                         let limiter = RateLimiter::with_clock(quota, &clock);
-                        let weight = 1 + draw.below(3) as u32;
                         if rule.keeps_tokens {
                             limiter.set_share(None).unwrap();
                         }
-                        let (coming, saves) = (Vec::new(), draw.below(2) == 0);
-                        members.push(Member {
-                            name,
-                            weight,
-                            share,
-                            limiter,
-                            coming,
-                            cut_off_until: 0,
-                            heard_at: now,
-                            fenced_at: 0,
-                            saves,
-                        });
+                        members.push(Member::joining(name, share, limiter, now, &mut draw));
                     }
                     1 | 2 if members.len() > 3 => {
                         // It leaves, or it crashes: then the others list it until they drop it.
