@@ -1,6 +1,6 @@
-//! Every interleaving of the smallest race at each packed word: two threads, one operation each, no bound on preemptions.
+//! Every interleaving of the smallest race at packed words: two threads, one operation each.
 //!
-//! The other files have larger models with a bound. A race for a word with a live quota beside it has too many accesses to run without one.
+//! There is no bound on preemptions. The other files have larger models with one. A race for a word with a live quota beside it has too many accesses to run without one.
 //! [The weakening under which each of these was seen to fail: a `store` in place of the swap.]
 #![cfg(loom)]
 

@@ -95,7 +95,9 @@ pub fn actions(world: &World, scenario: &Scenario, found: &mut Vec<Action>) {
 }
 
 impl World {
-    /// Returns the state in which each process holds a lease: all have made checks that were served at once.
+    /// Returns the state in which each process holds a lease.
+    ///
+    /// All have made checks that were served at once.
     pub fn begin_to_lease(mut self, model: &LeaseModel, engine: &mut Engine) -> Self {
         let left = self.left;
         for who in 0..self.processes.len() {

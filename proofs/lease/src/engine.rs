@@ -14,7 +14,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The server's time at the start of the world, in µs since 1970. A lease that begins then ends a lease later, not rounded.
+/// The server's time at the start of the world, in µs since 1970.
+///
+/// A lease that begins then ends a lease later, not rounded.
 pub const START: u64 = 1_790_000_000_000_000;
 
 /// How long a check waits for the server, in µs.
@@ -34,7 +36,7 @@ impl Rules {
     }
 }
 
-/// What the server has stored.
+/// The memory of the server.
 #[derive(Debug, Default)]
 pub struct ServerState {
     pub memory: Memory,
@@ -112,7 +114,9 @@ impl PartialEq for Message {
     }
 }
 
-/// The server after a command, and its reply; none if no client can read it, as of a script without one of its rules.
+/// The server after a command, and its reply.
+///
+/// There is none if no client can read it, as of a script without one of its rules.
 pub type Execution = (Arc<ServerState>, Option<Arc<Reply>>);
 
 #[derive(Debug)]

@@ -23,7 +23,7 @@ pub enum Event {
     GiveUp(usize),
 }
 
-/// What an event led to.
+/// The consequences of an event.
 #[derive(Clone, Debug, Default)]
 pub struct Output {
     /// The tokens that a check took from the lease.
@@ -38,7 +38,7 @@ pub struct Output {
     pub command: Option<(u64, Command)>,
 }
 
-/// What the state machine shows to the outside.
+/// The state machine as others see it.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The leased tokens that can be spent now.

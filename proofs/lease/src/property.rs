@@ -1,4 +1,4 @@
-//! What has to hold in every state.
+//! The properties that hold in every state.
 
 use crate::engine::Engine;
 use crate::model::LeaseModel;

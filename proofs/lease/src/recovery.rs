@@ -15,7 +15,7 @@ const STEP: u64 = 5_000;
 /// quarter more. After a whole lease it would give up a command that it waits for in vain, which must not be needed.
 const SOON: u64 = LEASE / 2;
 
-/// Returns whether each process gets a token soon after a state in which all that is on its way gets lost.
+/// Returns whether each process gets a token soon after all that is on its way got lost.
 pub fn serves(world: &World, engine: &mut Engine) -> bool {
     let mut machines: Vec<Machine> =
         world.processes.iter().map(|process| process.machine(&engine.plan, engine.rules.broken)).collect();

@@ -8,7 +8,7 @@ use crate::scenario::Scenario;
 use crate::witness::Witnesses;
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// What an exploration found.
+/// The result of an exploration.
 struct Found {
     states: usize,
     generated: usize,
@@ -16,7 +16,7 @@ struct Found {
     seconds: f64,
     /// The property that failed, and the steps to the state in which it does.
     failure: Option<(&'static str, Vec<String>)>,
-    /// What was to be seen and was not.
+    /// The witnesses that no state showed.
     unseen: Vec<String>,
 }
 
@@ -51,7 +51,9 @@ fn found_by(checker: &impl Checker<LeaseModel>, scenario: &Scenario, began: f64)
     }
 }
 
-/// Explores scenarios of the protocol as it is. Returns whether all properties hold and everything was seen.
+/// Explores scenarios of the protocol as it is, and returns whether all is well.
+///
+/// All properties hold, and everything was seen.
 pub fn explore(scenarios: &[Scenario], threads: usize) -> bool {
     let (mut states, mut seconds) = (0, 0.0);
     println!("| scenario | processes | states | steps | depth | CPU s | result |");
@@ -87,7 +89,7 @@ pub fn finds(property: &str, scenarios: &[Scenario], threads: usize) -> bool {
     })
 }
 
-/// Explores the protocol without each rule. Returns whether each exploration finds a state in which a property fails.
+/// Explores the protocol without each rule, and returns whether each time a property fails.
 pub fn broken_rules(chosen: &[Scenario], threads: usize) -> bool {
     println!("| rule left out | scenario | property that fails | states | CPU s | steps |");
     println!("|---|---|---|---|---|---|");

@@ -61,7 +61,7 @@ pub struct Bounds {
     pub others: u8,
 }
 
-/// What is explored.
+/// The bounds of an exploration.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub name: &'static str,
@@ -76,7 +76,7 @@ pub struct Scenario {
     pub is_deep: bool,
     /// Whether demand has to be served after each state, once faults have ended.
     pub recovers: bool,
-    /// What some state has to show, or the scenario shows too little.
+    /// The witnesses that some state has to show, or else the scenario shows too little.
     pub witnesses: &'static [Witness],
 }
 

@@ -1,4 +1,4 @@
-//! What the explored states have to have shown: a scenario that never gets there proves little.
+//! Witnesses of what the explored states have shown. A scenario that never gets there proves little.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -60,7 +60,7 @@ impl PartialEq for Answered {
     }
 }
 
-/// What the server had stored at an instant, and has written to its files or its replica.
+/// The state of the server at an instant, as its files or its replica have it.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct Saved {
     pub server: Arc<ServerState>,

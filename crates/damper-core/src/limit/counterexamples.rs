@@ -1,6 +1,7 @@
-//! Counterexamples of `proofs/run` as tests: it prints the body of a test, which is pasted here and fails until the code is mended.
+//! Counterexamples of `proofs/run`, as tests.
 //!
-//! The functions make the values that such a test begins with.
+//! A failed proof prints the body of a test, which is pasted here and fails until the code is mended. The functions make the values that
+//! such a test begins with.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::windows::{CountedWindow, WindowLine};

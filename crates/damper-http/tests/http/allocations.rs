@@ -106,7 +106,7 @@ fn permitted_call_allocates_nothing() {
     assert_eq!(allocations(CircuitBreakerLayer::per_host(config).when_body_ends().layer(respond)), 0);
 }
 
-/// What is known of the time of a call is in one box, however much is known.
+/// A box holds all that is known of the time of a call, however much that is.
 #[test]
 fn call_with_a_deadline_allocates_one_box() {
     let breakers = CircuitBreakerLayer::per_host(BreakerConfig::default());

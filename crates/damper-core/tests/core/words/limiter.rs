@@ -12,7 +12,9 @@ use std::time::Duration;
 
 const HERTZ: u64 = 1_000_000_000;
 
-/// The most that a token may come early: four units of 64 ns, one by which a take from a full bucket is dated back, and a tick.
+/// The most that a token may come early.
+///
+/// It is four units of 64 ns, one by which a take from a full bucket is dated back, and a tick.
 const EARLY: i128 = 5 * 64 + 1;
 
 /// The most that a token may come late: the clock's reading is rounded down to 64 ns.
