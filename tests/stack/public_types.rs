@@ -761,6 +761,7 @@ fn table_names_every_public_type() {
         include_str!("../../docs/api/damper-config.txt"),
         include_str!("../../docs/api/damper-metrics.txt"),
         include_str!("../../docs/api/damper-redis.txt"),
+        include_str!("../../docs/api/damper-shm.txt"),
     ];
     let types = apis.iter().flat_map(|api| api.lines()).filter_map(|line| {
         let line = line.strip_prefix("#[non_exhaustive] ").unwrap_or(line);
