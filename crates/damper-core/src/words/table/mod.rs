@@ -135,7 +135,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
         Ok(Self { slots, nonces, shared: &[], plan, shared_plan, line, clock, seed, keys })
     }
 
-    /// Lets keys without a slot share these words, which are 0 at first. Default: none, and new keys are refused when the table is full.
+    /// Lets keys without a slot share these words, which are 0 at first. Default: such keys are refused.
     ///
     /// Each word is the bucket of a [`WordLimiter`] under the plan of the table, for the keys whose hash leads to it. So a key without a slot
     /// may be refused for what others spent. It may get a burst more when it gets a slot. One word for each slot keeps nearly all clients served
