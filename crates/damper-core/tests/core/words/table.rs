@@ -87,7 +87,7 @@ fn keys_without_a_slot_share_a_bucket() {
     assert!(workers[0].check_n(&6, 2).is_ok() && workers[1].check(&6).is_err(), "it has a slot now");
 }
 
-/// Of half as many clients again as slots hardly any is refused, and each shared word stays within its burst.
+/// Half as many clients again as slots are hardly refused, and each shared word stays within its burst.
 #[test]
 fn shared_buckets_serve_nearly_all_of_a_crowd() {
     let clock = ManualClock::new();
