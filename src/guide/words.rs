@@ -35,7 +35,7 @@
 //! |---|---|
 //! | the time at which each bucket is full | the plan, with the rate and the burst |
 //! | the calls in flight of each seat | the limit of the bulkhead, the permits |
-//! | the slots of keys, by a part of their hash | the keys, and how they are hashed except for the seed |
+//! | the slots of keys, by a part of their hash, and the buckets that keys without one share | the keys, and how they are hashed except for the seed |
 //! | the hash of plans and settings, the seed, the time of creation | the clock, the number under which a process marks its provisional words |
 //!
 //! A process can change its own state for itself only. So there are no live quotas, no tiers, no queues and no wake-ups on shared words:

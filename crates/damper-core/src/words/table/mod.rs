@@ -16,12 +16,13 @@ mod nonces;
 mod search;
 mod slot;
 
-use super::AtomicU64;
+use super::{AtomicU64, WordLimiter};
 use crate::keyed::Fingerprint;
 use crate::limit::{Allowed, Denied, PlannedLevel, Usage};
 use crate::out_of_range::OutOfRange;
 use crate::quota::{Beats, Line, Plan, PlanClock};
 use crate::sync::{IS_MODEL, Ordering, SpinWait, fence};
+use crate::time::random::{below, scatter};
 use crate::time::{Clock, Seed};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -47,8 +48,9 @@ const SET: usize = if IS_MODEL { 1 } else { 4 };
 ///
 /// # When it is full
 ///
-/// A key whose eight candidate slots all belong to keys with less than a full bucket is refused until the first of them is full. A key whose
-/// bucket is full again owes nothing, and gives up its slot to a newcomer.
+/// A key whose eight candidate slots all belong to keys with less than a full bucket is refused until the first of them is full. With
+/// [`sharing`](Self::sharing) such keys share buckets instead. A key whose bucket is full again owes nothing, and gives up its slot to a
+/// newcomer.
 ///
 /// # Accuracy
 ///
@@ -83,7 +85,11 @@ const SET: usize = if IS_MODEL { 1 } else { 4 };
 pub struct WordTable<'a, K: ?Sized, C> {
     slots: &'a [AtomicU64],
     nonces: Nonces<'a>,
+    /// The buckets that keys without a slot share.
+    shared: &'a [AtomicU64],
     plan: Plan,
+    /// The plan in the units of a shared bucket.
+    shared_plan: Plan,
     line: PlanClock,
     clock: C,
     seed: Seed,
@@ -122,10 +128,21 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     pub fn new(words: &'a [AtomicU64], plan: Plan, clock: C, seed: Seed) -> Result<Self, OutOfRange> {
         let least = HEAD + SET;
         OutOfRange::check_count("words", words.len() as u64, least as u64..=u64::from(u32::MAX))?;
-        let plan = Plan::in_beats(plan.quota(), Beats::COARSE)?;
+        let (shared_plan, plan) = (plan, Plan::in_beats(plan.quota(), Beats::COARSE)?);
         let line = PlanClock::of(&clock, Beats::COARSE, plan.longest_debt());
         let (head, slots) = words.split_at(HEAD);
-        Ok(Self { slots, nonces: Nonces::new(&head[0]), plan, line, clock, seed, keys: PhantomData })
+        let (nonces, keys) = (Nonces::new(&head[0]), PhantomData);
+        Ok(Self { slots, nonces, shared: &[], plan, shared_plan, line, clock, seed, keys })
+    }
+
+    /// Lets keys without a slot share these words, which are 0 at first. Default: such keys are refused.
+    ///
+    /// Each word is the bucket of a [`WordLimiter`] under the plan of the table, for the keys whose hash leads to it. So a key without a slot
+    /// may be refused for what others spent. It may get a burst more when it gets a slot. One word for each slot keeps nearly all clients served
+    /// while half as many keys again are busy as there are slots. All processes pass the same words.
+    #[must_use]
+    pub fn sharing(self, words: &'a [AtomicU64]) -> Self {
+        Self { shared: words, ..self }
     }
 
     /// Takes one token of this key's bucket.
@@ -141,46 +158,62 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry, or that `n` exceeds the burst. A key without a slot is refused until one is free.
+    /// [`Denied`], which says when to retry, or that `n` exceeds the burst. A key without a slot is refused until one is free, or until its
+    /// [shared](Self::sharing) bucket has the tokens.
     pub fn check_n(&self, key: &K, n: u32) -> Result<Allowed, Denied> {
         let candidates = self.candidates(key);
         let take = |level, at| match SlotLevel::take(&self.plan, level, at, n, 0) {
             Ok((after, _)) => (after, Ok((after, at))),
             Err(denied) => (level, Err(denied)),
         };
-        self.decide(&candidates, take)
-            .unwrap_or_else(|| Err(self.no_slot(&candidates)))
-            .map(|(level, at)| SlotLevel::allowed(&self.plan, level, at))
+        match self.decide(&candidates, take) {
+            Some(taken) => taken.map(|(level, at)| SlotLevel::allowed(&self.plan, level, at)),
+            None => match self.shared_bucket(key) {
+                Some(bucket) => bucket.check_n(n),
+                None => Err(self.no_slot(&candidates)),
+            },
+        }
     }
 
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many.
+    ///
+    /// They go to the bucket that the key has now. Tokens of a shared bucket are lost if the key has got a slot since.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
         let refund = |level, at| {
             let (given, after) = SlotLevel::refund(&self.plan, level, at, n);
             (after, given)
         };
-        self.decide_in_slot(&self.candidates(key), refund).unwrap_or(0)
+        let candidates = self.candidates(key);
+        self.decide_in_slot(&candidates, refund)
+            .or_else(|| self.bucket_without_a_slot(key, &candidates).map(|bucket| bucket.refund(n)))
+            .unwrap_or(0)
     }
 
     /// Books `n` tokens of this key after the fact, and returns how many it booked.
     ///
-    /// It books none if the key has no slot and none is free. Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt).
+    /// It books none if the key has no slot, none is free, and keys do not [share](Self::sharing). Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt).
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let charge = |level, at| {
             let (booked, after) = SlotLevel::charge(&self.plan, level, at, n);
             (after, booked)
         };
-        self.decide(&self.candidates(key), charge).unwrap_or(0)
+        self.decide(&self.candidates(key), charge)
+            .or_else(|| self.shared_bucket(key).map(|bucket| bucket.charge(n)))
+            .unwrap_or(0)
     }
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot has used nothing.
+    /// A key without a slot has used nothing, unless it would have to [share](Self::sharing) a bucket now.
     pub fn peek(&self, key: &K) -> Usage {
         let look = |level, at| (level, SlotLevel::usage(&self.plan, level, at));
-        self.decide_in_slot(&self.candidates(key), look).unwrap_or_else(|| {
-            let at = self.now();
-            SlotLevel::usage(&self.plan, SlotLevel::idle_at(at), at)
+        let candidates = self.candidates(key);
+        self.decide_in_slot(&candidates, look).unwrap_or_else(|| match self.bucket_without_a_slot(key, &candidates) {
+            Some(bucket) => bucket.peek(),
+            None => {
+                let at = self.now();
+                SlotLevel::usage(&self.plan, SlotLevel::idle_at(at), at)
+            }
         })
     }
 
@@ -188,12 +221,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     #[must_use]
     pub fn in_use(&self) -> usize {
         let at = self.now();
-        let is_in_use = |slot: &&AtomicU64| {
-            // ORDERING: Relaxed: the value is only counted.
-            let word = Slot(slot.load(Ordering::Relaxed));
-            !word.is_vacant() && !word.is_provisional() && !self.is_full(word.level(), at)
-        };
-        self.slots.iter().filter(is_in_use).count()
+        self.slots.iter().filter(|slot| self.is_in_use(slot, at)).count()
     }
 
     /// Returns the number of slots.
@@ -210,6 +238,30 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
         let second = if second == first { (second + 1) % sets } else { second };
         let count = if sets == 1 { SET } else { 2 * SET };
         Candidates { fingerprint: hash.short(MOST_FINGERPRINT), sets: [first * SET, second * SET], count }
+    }
+
+    /// Returns the bucket that the key shares while it has no slot, if keys share.
+    fn shared_bucket(&self, key: &K) -> Option<WordLimiter<'a, &C>> {
+        let most = self.shared.len() as u64;
+        // Another number than that of the slots, so that keys of one set do not meet again.
+        let place = below(most, scatter(self.seed.hash_one(key), most));
+        let word = self.shared.get(place as usize)?;
+        Some(WordLimiter::new(word, self.shared_plan, &self.clock))
+    }
+
+    /// Returns that bucket if none of the key's candidates has room for it.
+    fn bucket_without_a_slot(&self, key: &K, candidates: &Candidates) -> Option<WordLimiter<'a, &C>> {
+        let bucket = self.shared_bucket(key)?;
+        let at = self.now();
+        let is_in_use = |candidate| self.is_in_use(&self.slots[candidates.slot(candidate)], at);
+        (0..candidates.count).all(is_in_use).then_some(bucket)
+    }
+
+    /// Returns whether a slot belongs to a key with less than a full bucket.
+    fn is_in_use(&self, slot: &AtomicU64, at: u64) -> bool {
+        // ORDERING: Relaxed: no decision about a slot depends on it.
+        let word = Slot(slot.load(Ordering::Relaxed));
+        !word.is_vacant() && !word.is_provisional() && !self.is_full(word.level(), at)
     }
 
     fn now(&self) -> u64 {

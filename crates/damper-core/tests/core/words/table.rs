@@ -66,6 +66,39 @@ fn a_full_table_refuses_new_keys() {
     assert!(table.check(&4).is_ok() && table.check(&0).is_err());
 }
 
+/// Keys without a slot share a bucket, and no more than a burst comes from it.
+#[test]
+fn keys_without_a_slot_share_a_bucket() {
+    let (words, shared, clock) = (words(4), [AtomicU64::new(0)], ManualClock::new());
+    let quota = Quota::per_second(2).max_debt(3);
+    let table = || WordTable::<u64, _>::new(&words, plan(quota), &clock, SEED).unwrap().sharing(&shared);
+    let workers = [table(), table()];
+    for key in 0..4 {
+        workers[0].check(&key).unwrap();
+    }
+    assert_eq!((workers[1].peek(&4).remaining(), workers[1].refund(&4, 1)), (2, 0));
+    assert!(workers[0].check(&4).is_ok() && workers[1].check(&5).is_ok());
+    let denied = workers[0].check(&6).unwrap_err();
+    assert_eq!((denied.retry_after(), workers[1].peek(&7).remaining()), (Some(Duration::from_millis(500)), 0));
+    assert_eq!((workers[0].refund(&5, 2), workers[1].charge(&4, 9), workers[0].peek(&6).debt()), (2, 5, 3));
+    assert!(workers[0].check(&0).is_ok(), "keys with a slot have a bucket of their own");
+    clock.advance(Duration::from_secs(4));
+    assert_eq!(workers[0].peek(&6).remaining(), 2);
+    assert!(workers[0].check_n(&6, 2).is_ok() && workers[1].check(&6).is_err(), "it has a slot now");
+}
+
+/// Half as many clients again as slots are hardly refused, and each shared word stays within its burst.
+#[test]
+fn shared_buckets_serve_nearly_all_of_a_crowd() {
+    let clock = ManualClock::new();
+    let (words, shared) = (words(1_024), (0..1_024).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let table = WordTable::<u64, _>::new(&words, plan(Quota::per_hour(20)), &clock, SEED).unwrap().sharing(&shared);
+    let refused = (0..1_536).flat_map(|key| [key; 5]).filter(|key| table.check(key).is_err()).count();
+    assert!(refused < 1_536 * 5 / 500, "{refused} calls of 7,680 were refused");
+    let flooded = (10_000..60_000).filter(|key| table.check_n(key, 20).is_ok()).count();
+    assert!(flooded <= 1_024, "{flooded} bursts of 1,024 shared words");
+}
+
 /// A provisional word of a process that died is no obstacle, neither to its key nor to others.
 #[test]
 fn words_of_the_dead_are_taken_over() {
