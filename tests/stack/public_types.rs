@@ -50,6 +50,8 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::time::*;
     use damper::{Bulkhead, OutOfRange};
 
+    #[cfg(unix)]
+    table! { HostMonotonic: key, }
     table! {
         // quota
         Quota: key displayed,

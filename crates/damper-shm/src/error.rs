@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::io;
 
 /// The error of words that cannot be shared: what was found and what is required.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SharedWordsError {
     /// The number of words is out of range.
@@ -106,6 +105,8 @@ impl fmt::Display for SharedWordsError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(SharedWordsError);
 
 impl Error for SharedWordsError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

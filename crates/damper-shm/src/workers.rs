@@ -206,7 +206,6 @@ impl fmt::Display for Exited {
 }
 
 /// The error of a worker that could not be started.
-#[derive(Debug)]
 #[non_exhaustive]
 pub enum SpawnError {
     /// Each seat has a worker.
@@ -226,6 +225,8 @@ impl fmt::Display for SpawnError {
         }
     }
 }
+
+damper_core::internal::debug_by_display!(SpawnError);
 
 impl Error for SpawnError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {

@@ -193,10 +193,16 @@ mod client {
             format!("{:?}", settings.builder((), "http://service.example/".parse().unwrap()))
         };
         let set = shown(&settings);
-        for part in ["max_wait: 30s, jitter: 5", "pace_below: 20", "max_pacing_wait: Some(7s)", "timeout: Some(2s)"] {
+        for part in [
+            "max_wait: 30s, jitter: 5",
+            "pace_below: 20",
+            "max_pacing_wait: Some(7s)",
+            "timeout: Some(2s)",
+            "\"client.mesh\"",
+        ] {
             assert!(set.contains(part), "{part}: {set}");
         }
-        let default = damper_mesh::Client::builder((), "http://service.example/".parse().unwrap()).named("client.mesh");
+        let default = damper_mesh::Client::builder((), "http://service.example/".parse().unwrap());
         assert_eq!(shown(&damper_config::MeshClientSettings::default()), format!("{default:?}"));
     }
 }

@@ -41,8 +41,8 @@ use log_sampler::{LogSampler, Sample, millis};
 #[cfg(feature = "metrics")]
 use {
     alloc::vec::Vec,
-    damper_metrics::Readings,
     damper_metrics::catalogue::PACING_SLEEP,
+    damper_metrics::{Metric, Readings},
     metrics::{Counter, Label, counter, histogram},
     std::sync::OnceLock,
 };
@@ -121,7 +121,7 @@ impl Telemetry {
     pub fn record_slept(&self, sleep: Duration) {
         self.count(Event::Allowed);
         #[cfg(feature = "metrics")]
-        histogram!(PACING_SLEEP.name(), self.layer.labels(Vec::new())).record(sleep);
+        histogram!(PACING_SLEEP.name(), self.layer.labels(&PACING_SLEEP, Vec::new())).record(sleep);
     }
 
     /// Records the answer of a breaker. A call that passes is a probe if the `state` is half-open.
@@ -279,11 +279,11 @@ impl<N: Refusal> Observe<N> for Telemetry {
 
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 impl Layer {
-    /// Returns the labels of a metric: the name and the side of the layer, and others.
+    /// Returns the labels of a metric: the name and, if it has one, the side of the layer, and others.
     #[cfg(feature = "metrics")]
-    fn labels(&self, others: Vec<Label>) -> Vec<Label> {
+    fn labels(&self, metric: &Metric, others: Vec<Label>) -> Vec<Label> {
         let name = Label::new(self.kind.label(), self.name.clone());
-        let side = self.kind.side().map(|side| Label::new("side", side));
+        let side = self.kind.side().filter(|_| metric.labels().contains(&"side")).map(|side| Label::new("side", side));
         core::iter::once(name).chain(side).chain(others).collect()
     }
 
@@ -291,7 +291,9 @@ impl Layer {
     #[cfg(feature = "metrics")]
     #[cold]
     fn counter(&self, event: Event, others: Vec<Label>) -> Counter {
-        event.metric(self.kind).map_or_else(Counter::noop, |metric| counter!(metric.name(), self.labels(others)))
+        event
+            .metric(self.kind)
+            .map_or_else(Counter::noop, |metric| counter!(metric.name(), self.labels(&metric, others)))
     }
 
     /// Logs a refusal.
