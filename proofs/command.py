@@ -15,9 +15,9 @@ from translator.rust import Crate, Unknown
 SOURCES = Path(__file__).resolve().parent.parent / "crates/damper-core/src"
 # The files that the properties call functions of. Only the functions that are called have to be in the translator's subset.
 FILES = """
-    sync/field.rs time/scale.rs time/ticks.rs time/frequency.rs quota/mod.rs quota/alignment.rs quota/timeline.rs quota/plan.rs
+    sync/field.rs time/scale.rs time/ticks.rs time/frequency.rs quota/mod.rs quota/alignment.rs quota/timeline.rs quota/plan.rs quota/beats.rs digest.rs
     limit/token_bucket/line.rs limit/windows/line.rs limit/windows/mod.rs limit/fixed_window.rs limit/sliding_counter.rs limit/per_key.rs
-    limit/by_plan.rs word32/line.rs word32/times.rs breaker/state_word.rs breaker/wrapping_micros.rs keyed/table/slots.rs concurrency/slots.rs
+    limit/by_plan.rs limit/planned_level.rs words/limiter.rs words/table/slot.rs word32/line.rs word32/times.rs breaker/state_word.rs breaker/wrapping_micros.rs keyed/table/slots.rs concurrency/slots.rs
 """.split()
 # How long the solver may think about one question, in seconds.
 PATIENCE = 120

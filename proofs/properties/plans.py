@@ -1,4 +1,4 @@
-"""Plans, and the levels of buckets by plan: `quota/plan.rs`, `limit/by_plan.rs`."""
+"""Plans, and the levels of buckets by plan: `quota/plan.rs`, `limit/by_plan.rs`, `limit/planned_level.rs`."""
 
 import z3
 
@@ -8,20 +8,44 @@ from translator.values import INTEGERS, Number, Struct, Tuple
 from .inputs import quota
 
 
+def _keeps_every_debt(proof, layout, file, bits, field="FULL_AT"):
+    """Claims that a layout keeps the instants of debts of up to a quarter of its circle."""
+    at = proof.number("at", "u64")
+    owed, passed = proof.number("owed", "u64", 0, 1 << bits - 2), proof.number("passed", "u64", 0, 1 << bits - 2)
+    full_at = proof.const(field, file)
+    until = Number("u64", proof.term(at) + proof.term(owed))
+    level = proof.term(proof.call("Field::put", full_at, until))
+    if field == "FULL_AT":
+        tag, tags = proof.number("tag", "u64", 0, 255), proof.const("TAG", file)
+        level = proof.term(proof.call("Field::put", tags, tag)) | level
+    level, later = Number("u64", level), Number("u64", proof.term(at) + proof.term(passed))
+    o, p = proof.term(owed), proof.term(passed)
+    read = f"{layout}::owed_beats"
+    proof.claim(proof.term(proof.call(read, level, at)) == o, "it is read back")
+    proof.claim(proof.term(proof.call(read, level, later)) == z3.If(z3.UGT(o, p), o - p, 0), "and less what has passed")
+    if field == "FULL_AT":
+        proof.claim(proof.machine.equal(proof.call("Field::get", tags, level), tag), "the tag too")
+
+
 # CLAIM: Plan
 @proved("plans")
 def instant_in_48_bits_keeps_every_debt(proof):
     """The beats that a bucket owes are read back from its level exactly, up to the longest debt, and later ones less what has passed."""
-    at, tag = proof.number("at", "u64"), proof.number("tag", "u64", 0, 255)
-    owed, passed = proof.number("owed", "u64", 0, 1 << 46), proof.number("passed", "u64", 0, 1 << 46)
-    full_at, tags = (proof.const(name, "limit/by_plan.rs") for name in ("FULL_AT", "TAG"))
-    until = Number("u64", proof.term(at) + proof.term(owed))
-    level = Number("u64", proof.term(proof.call("Field::put", tags, tag)) | proof.term(proof.call("Field::put", full_at, until)))
-    later = Number("u64", proof.term(at) + proof.term(passed))
-    o, p = proof.term(owed), proof.term(passed)
-    proof.claim(proof.term(proof.call("owed_beats", level, at)) == o, "it is read back")
-    proof.claim(proof.term(proof.call("owed_beats", level, later)) == z3.If(z3.UGT(o, p), o - p, 0), "and less what has passed")
-    proof.claim(proof.machine.equal(proof.call("Field::get", tags, level), tag), "the tag too")
+    _keeps_every_debt(proof, "ByPlan", "limit/by_plan.rs", 48)
+
+
+# CLAIM: WordLimiter
+@proved("plans")
+def instant_in_56_bits_keeps_every_debt(proof):
+    """The same of the word of a limiter that the program owns."""
+    _keeps_every_debt(proof, "WordLevel", "words/limiter.rs", 56)
+
+
+# CLAIM: WordTable
+@proved("plans")
+def instant_in_41_bits_keeps_every_debt(proof):
+    """The same of a slot in a table of words."""
+    _keeps_every_debt(proof, "SlotLevel", "words/table/slot.rs", 41, "LEVEL")
 
 
 # CLAIM: Plan

@@ -584,7 +584,8 @@ def is_compiled(words):
             return result, at + 1
         if at + 1 < len(words) and words[at + 1] == "=":
             stated = words[at + 2].strip('"')
-            return (name == "feature" and stated != "defmt") or (name == "target_pointer_width" and stated == "64"), at + 3
+            is_of_target = name == "target_pointer_width" and stated == "64" or name == "target_has_atomic" and stated in ("32", "64", "ptr")
+            return (name == "feature" and stated != "defmt") or is_of_target, at + 3
         return name in ("debug_assertions", "std"), at + 1
 
     return value(2)[0]
