@@ -51,7 +51,9 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::{Bulkhead, OutOfRange};
 
     #[cfg(unix)]
-    table! { HostMonotonic: key, }
+    table! {
+        HostMonotonic: key,
+    }
     table! {
         // quota
         Quota: key displayed,
