@@ -162,19 +162,30 @@ fn types_of_words_of_32_bits_have_the_traits_users_expect() {
     table! {
         RateLimiter32<OnTimer>: shared,
         CircuitBreaker32<OnTimer>: shared,
-        damper::words::WordLimiter<'static, OnTimer>: shared cloned,
-        damper::words::WordBulkhead<'static>: shared cloned,
-        damper::words::WordPermit<'static>: shared,
-        damper::words::WordBreaker<'static, OnTimer>: shared,
-        Permit<&'static damper::words::WordBreaker<'static, OnTimer>>: shared,
-        damper::words::WordTable<'static, str, OnTimer>: shared,
-        damper::words::Seat: key,
-        damper::words::Contents: key,
-        damper::words::Header: shared cloned,
-        damper::words::HeaderError: value error,
-        damper::words::HeaderPart: key displayed,
         Permit<&'static CircuitBreaker32<OnTimer>>: shared,
         Word32Error: value error,
+    }
+}
+
+#[test]
+fn types_of_words_have_the_traits_users_expect() {
+    use damper::breaker::Permit;
+    use damper::time::CoarseClock;
+    use damper::words::*;
+    type OnTimer = &'static CoarseClock;
+
+    table! {
+        WordLimiter<'static, OnTimer>: shared cloned,
+        WordBulkhead<'static>: shared cloned,
+        WordPermit<'static>: shared,
+        WordBreaker<'static, OnTimer>: shared,
+        Permit<&'static WordBreaker<'static, OnTimer>>: shared,
+        WordTable<'static, str, OnTimer>: shared,
+        Seat: key,
+        Contents: key,
+        Header: shared cloned,
+        HeaderError: value error,
+        HeaderPart: key displayed,
     }
 }
 

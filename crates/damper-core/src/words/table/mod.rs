@@ -208,12 +208,12 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     pub fn peek(&self, key: &K) -> Usage {
         let look = |level, at| (level, SlotLevel::usage(&self.plan, level, at));
         let candidates = self.candidates(key);
-        self.decide_in_slot(&candidates, look).unwrap_or_else(|| match self.bucket_without_a_slot(key, &candidates) {
-            Some(bucket) => bucket.peek(),
-            None => {
-                let at = self.now();
-                SlotLevel::usage(&self.plan, SlotLevel::idle_at(at), at)
+        self.decide_in_slot(&candidates, look).unwrap_or_else(|| {
+            if let Some(bucket) = self.bucket_without_a_slot(key, &candidates) {
+                return bucket.peek();
             }
+            let at = self.now();
+            SlotLevel::usage(&self.plan, SlotLevel::idle_at(at), at)
         })
     }
 
