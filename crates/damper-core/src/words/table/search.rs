@@ -168,6 +168,66 @@ impl Way for Claims {
     }
 }
 
+/// The rule that broke with takeovers: a claim counts as free, as after a timeout, and its sleeping owner wakes up.
+///
+/// The owner looks for another word of its key after its claim, and then stores its key, whatever is there by now.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Takeover {
+    fingerprint: u64,
+    full: u64,
+    nonce: u64,
+    next: usize,
+    best: Option<(usize, Slot)>,
+    /// The slot that was claimed, and the word that was found there last.
+    claimed: Option<(usize, Slot)>,
+}
+
+impl Way for Takeover {
+    fn start(fingerprint: u64, at: u64, nonce: u64) -> Self {
+        Self { fingerprint, full: at, nonce, next: 0, best: None, claimed: None }
+    }
+
+    fn access(&self) -> Access {
+        match (self.claimed, self.best) {
+            (Some((at, word)), _) if self.next == SLOTS => {
+                Access::Swap(at, word, Slot::confirmed(self.fingerprint, self.full))
+            }
+            (None, Some((at, old))) if self.next == SLOTS => {
+                Access::Swap(at, old, Slot::provisional(self.fingerprint, self.nonce))
+            }
+            _ => Access::Load(self.next),
+        }
+    }
+
+    fn found(&mut self, word: Slot, is_full: impl Fn(u64) -> bool) -> Option<End> {
+        match (self.access(), self.claimed) {
+            (Access::Swap(at, old, new), Some(_)) if old == word => Some(End::Arrived(Arrival::InSlot(at, new))),
+            (Access::Swap(at, ..), Some(_)) => {
+                // A store overwrites any word.
+                self.claimed = Some((at, word));
+                None
+            }
+            (Access::Swap(at, old, new), None) if old == word => {
+                (self.claimed, self.next) = (Some((at, new)), 0);
+                None
+            }
+            (Access::Swap(..), None) => Some(End::Arrived(Arrival::Disturbed)),
+            (Access::Load(at), Some((own, _))) => {
+                self.next += 1;
+                (at != own && word.names(self.fingerprint)).then_some(End::Arrived(Arrival::Disturbed))
+            }
+            (Access::Load(at), None) if word.is_of(self.fingerprint) => Some(End::Arrived(Arrival::InSlot(at, word))),
+            (Access::Load(at), None) => {
+                if self.best.is_none() && (word.is_vacant() || word.is_provisional() || is_full(word.level())) {
+                    self.best = Some((at, word));
+                }
+                self.next += 1;
+                (self.next == SLOTS && self.best.is_none()).then_some(End::Arrived(Arrival::NoSlot))
+            }
+        }
+    }
+}
+
 impl<W> At<W> {
     fn first(calls: [u64; 2]) -> Self {
         if calls[0] == 0 { Self::Ended } else { Self::Looks(0) }
@@ -375,4 +435,9 @@ fn admission_by_the_inserting_swap_is_refuted() {
 #[test]
 fn claims_are_refuted() {
     assert_eq!(World::<Claims>::search([[1, 0], [2, 0], [3, 0]]), Found::Stuck);
+}
+
+#[test]
+fn takeovers_of_claims_are_refuted() {
+    assert_eq!(World::<Takeover>::search([[1, 0], [2, 2], [0, 0]]), Found::SecondBurst);
 }
