@@ -168,7 +168,7 @@ impl Way for Claims {
     }
 }
 
-/// The rule that broke with takeovers: a claim counts as free, as after a timeout, and its owner wakes up.
+/// The rule that broke with takeovers: a claim counts as free, and its sleeping owner wakes up.
 ///
 /// The owner looks for another word of its key after its claim, and then stores its key, whatever is there by now.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
