@@ -1,7 +1,7 @@
 //! Log calls that repeat: limits that count what they suppress, and when they report it.
 //!
 //! A failure that repeats a thousand times a second fills disks, costs money by the line, and hides other failures. A limit lets a few
-//! lines pass. But a line that is dropped in silence is worse than a flood, because nobody knows how often the failure came. So these limits
+//! lines pass. But a line that is dropped in silence is worse than a flood, because the log no longer says how often the failure came. So these limits
 //! count exactly what they suppress, and each count is reported once.
 //!
 //! # Choosing a limit

@@ -35,7 +35,7 @@
 //!
 //! # Beyond the capacity
 //!
-//! A table for twice the busy keys has room to spare, and one for half of them still refuses almost nobody, because it has two slots and two shared
+//! A table for twice the busy keys has room to spare, and one for half of them still serves nearly all, because it has two slots and two shared
 //! words for each key of its capacity. Clients that came once and stayed within their quota, at 20/h and a capacity of 8,192:
 //!
 //! | busy keys, beside the capacity | crowding | refused of clients that make 1 call | 10 calls | 20 calls |

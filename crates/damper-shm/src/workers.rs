@@ -25,7 +25,7 @@ const VARIABLE: &str = "DAMPER_SHM_SEAT";
 /// them, and only then gives the seat to another worker. No slot is lost, and none is freed while its process lives, not even
 /// one that is stopped.
 ///
-/// Dropping this leaves the workers alone. They keep their slots, because nobody waits for them any more.
+/// Dropping this leaves the workers alone. Their slots stay taken when they end, because this no longer waits for them.
 ///
 /// # Examples
 ///
@@ -124,7 +124,7 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`wait`](Self::wait).
+    /// The errors are those of [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> io::Result<Option<Exited>> {
         // A longer time than the system can say is for ever.
         self.wait_until(Timespec::try_from(timeout).ok().as_ref())

@@ -393,7 +393,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// let whole = Quota::per_second(100);
     /// let limiter = RateLimiter::with_clock(whole, ManualClock::new());
-    /// limiter.set_share(None)?; // nobody knows of this member yet
+    /// limiter.set_share(None)?; // the others do not know of this member yet
     /// assert!(limiter.check().is_err());
     /// limiter.set_share(Some(Quota::per_second(50)))?;
     /// assert_eq!(limiter.peek().remaining(), 0); // a share begins empty

@@ -48,6 +48,9 @@ const SET: usize = if IS_MODEL { 1 } else { 4 };
 ///
 /// # When it is full
 ///
+/// A caller that makes new keys fast enough fills the table, and new keys of others are then refused. Where keys cost nothing to make, use
+/// [`sharing`](Self::sharing).
+///
 /// A key whose eight candidate slots all belong to keys with less than a full bucket is refused until the first of them is full. With
 /// [`sharing`](Self::sharing) such keys share buckets instead. A key whose bucket is full again owes nothing, and gives up its slot to a
 /// newcomer.
@@ -139,7 +142,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     ///
     /// Each word is the bucket of a [`WordLimiter`] under the plan of the table, for the keys whose hash leads to it. So a key without a slot
     /// may be refused for what others spent. It may get a burst more when it gets a slot. One word for each slot keeps nearly all clients served
-    /// while half as many keys again are busy as there are slots. All processes pass the same words.
+    /// while half as many keys again are busy as there are slots. A flood of new keys can empty the shared buckets, but no slot of another key. All processes pass the same words.
     #[must_use]
     pub fn sharing(self, words: &'a [AtomicU64]) -> Self {
         Self { shared: words, ..self }

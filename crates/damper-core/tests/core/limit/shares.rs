@@ -114,7 +114,7 @@ proptest! {
         }
     }
 
-    /// The same on a clock that moves at each reading: between the parts of a change, tokens never appear.
+    /// No token appears between the parts of a change, also on a clock that moves at each reading.
     #[test]
     fn no_token_appears_beside_a_moving_clock(shares in prop::collection::vec(1..40u32, 1..30)) {
         let clock = Restless::default();
@@ -456,7 +456,7 @@ mod fleet {
         }
     }
 
-    /// With fewer tokens than members nobody starves, and the excess is at most one token for each member.
+    /// With fewer tokens than members each is served, and the excess is at most one token for each.
     #[test]
     fn small_quota_serves_everyone() {
         let (excess, unused) = run(WITHOUT_FENCE, 1_000, false, Quota::per_second(3), seed());
