@@ -29,18 +29,23 @@ use std::time::Duration;
 /// There is no bound on preemptions: loom visits every interleaving that its memory model has. `docs/models.md` says what that model leaves
 /// out, and which models run here.
 pub fn check(model: impl Fn() + Send + Sync + 'static) {
-    check_with(loom::model::Builder::new(), model);
+    check_with(builder(), model);
 }
 
 /// As [`check`], for models that are too large for that.
 ///
 /// Visits the interleavings with at most so many preemptions.
 pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = builder();
     builder.preemption_bound = Some(preemptions);
+    check_with(builder, model);
+}
+
+fn builder() -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
     // Some models have long parts in which one thread runs alone.
     builder.max_branches = 20_000;
-    check_with(builder, model);
+    builder
 }
 
 /// Runs a model on flawed atomics, in the plain setting: for the `should_panic` variant beside a model.

@@ -6,7 +6,7 @@
 
 use damper_core::AdaptiveLimit;
 use damper_core::concurrency::{LimitRule, WindowPlan, WindowSummary};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::cell::Cell;
@@ -160,7 +160,7 @@ fn peak_model() {
 /// [A peak that is stored without a look at the old one.]
 #[test]
 fn a_peak_is_the_highest_of_all_threads() {
-    check_preemptions(2, peak_model);
+    check(peak_model);
 }
 
 /// Calls of one and of three microseconds end at once, on two threads.

@@ -57,3 +57,31 @@ fn one_probe_is_sent() {
         assert_eq!(refused[0].retry_after(), Duration::from_secs(1), "the next probe is a second after this one");
     });
 }
+
+/// Two threads change one setting each, of 20 calls of which the service accepted half.
+fn settings_model() {
+    let throttle = Arc::new(AdaptiveThrottle::with_clock(Stopped(7), 1));
+    for _ in 0..10 {
+        throttle.try_acquire().unwrap().accepted();
+        throttle.try_acquire().unwrap().rejected();
+    }
+    let rival = {
+        let throttle = Arc::clone(&throttle);
+        thread::spawn(move || throttle.set_max_refused(0.25).unwrap())
+    };
+    throttle.set_multiplier(1.1).unwrap();
+    rival.join().unwrap();
+    assert_eq!(throttle.status().share_refused(), 0.25, "both changes are made");
+}
+
+#[test]
+fn changes_of_two_settings_are_both_made() {
+    check(settings_model);
+}
+
+/// [The settings are stored and not swapped.]
+#[test]
+#[should_panic(expected = "both changes are made")]
+fn changes_of_two_settings_are_both_made_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, settings_model);
+}

@@ -127,7 +127,7 @@ fn limited_model() {
 /// wake-ups counted after the look.]
 #[test]
 fn end_of_a_call_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 1);
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let waiter = blocked(&gate, REQUEST);
@@ -140,7 +140,7 @@ fn end_of_a_call_wakes_a_waiter() {
 /// The same for a call in a future, whose waker changes while it is granted. [An earlier waker kept.]
 #[test]
 fn end_of_a_call_wakes_the_newest_waker() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 1);
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let call = queued(&gate, REQUEST);
@@ -154,7 +154,7 @@ fn end_of_a_call_wakes_the_newest_waker() {
 /// The limit is raised while a thread blocks: it is woken. [A change that grants nothing.]
 #[test]
 fn higher_limit_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 1);
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let waiter = blocked(&gate, REQUEST);
@@ -193,7 +193,7 @@ fn smaller_queue_refuses_the_waiter_it_has_no_place_for() {
 /// [A slot freed in one swap, and granted in another.]
 #[test]
 fn newcomers_never_overtake_queued_calls() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 2);
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let call = queued(&gate, LOW);
@@ -213,7 +213,7 @@ fn newcomers_never_overtake_queued_calls() {
 /// [A call that queues without another look.]
 #[test]
 fn permits_dropped_in_any_order_serve_all_waiters() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(2, 2);
         let permits = [(); 2].map(|()| gate.try_acquire_owned(REQUEST).unwrap());
         let calls = [LOW, TOP].map(|request| queued(&gate, request));
@@ -254,7 +254,7 @@ fn cancelled_waiter_passes_its_slot_on() {
 /// [A late call that is granted a slot; one that uses the slot it was granted in time; one that does not pass it on.]
 #[test]
 fn slot_goes_to_a_call_that_still_has_time() {
-    check_preemptions(3, || {
+    check(|| {
         let time = Time::at(7);
         let gate = Arc::new(Admission::fixed_with_clock(2, time.clone()).queue(2).seed(Seed::new(1, 2)));
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
@@ -287,7 +287,7 @@ fn slot_goes_to_a_call_that_still_has_time() {
 /// [A displaced call that is not woken.]
 #[test]
 fn displaced_waiter_is_woken() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 1);
         let permit = gate.try_acquire_owned(REQUEST).unwrap();
         let low = blocked(&gate, LOW);
@@ -307,7 +307,7 @@ fn displaced_waiter_is_woken() {
 /// [A median that is stored and not swapped.]
 #[test]
 fn slow_thread_does_not_undo_what_others_have_learnt() {
-    check_preemptions(3, || {
+    check(|| {
         let time = Time::at(0);
         let gate = Arc::new(Admission::fixed_with_clock(4, time.clone()).queue(0).seed(Seed::new(1, 2)));
         let admit = |wait: u64| {
@@ -332,7 +332,7 @@ fn slow_thread_does_not_undo_what_others_have_learnt() {
 /// [None of admission's own: the orderings are those of a bulkhead's word.]
 #[test]
 fn queued_permit_sees_what_was_done_under_the_one_before() {
-    check_preemptions(3, || {
+    check(|| {
         let gate = gate(1, 1);
         let written = Arc::new(AtomicU32::new(0));
         let permit = gate.try_acquire_owned(REQUEST).unwrap();

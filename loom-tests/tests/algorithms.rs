@@ -6,7 +6,7 @@
 use damper_core::limit::Algorithm;
 use damper_core::{FixedWindow, LeakyQueue, Quota, RateLimiter, SlidingCounter, TokenBucket};
 use damper_loom_tests::windows::{Bug, Windows};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
 
 #[test]
 fn fixed_window_gives_its_last_token_once() {
-    check_preemptions(3, || race_for_the_last(FixedWindow::new));
+    check(|| race_for_the_last(FixedWindow::new));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn fixed_window_gives_its_last_token_once_unless_flawed() {
 
 #[test]
 fn sliding_counter_gives_its_last_token_once() {
-    check_preemptions(3, || race_for_the_last(counter));
+    check(|| race_for_the_last(counter));
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn reset_beside_a_check_returns_one_limit_unless_flawed() {
 /// [A `store` in place of the swap. In `copies`: a window that is opened again by the second thread.]
 #[test]
 fn fixed_window_is_opened_once() {
-    check_preemptions(3, fixed_window_is_opened_once_model);
+    check(fixed_window_is_opened_once_model);
 }
 
 #[test]
@@ -127,12 +127,12 @@ fn a_late_clock<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A) {
 
 #[test]
 fn late_clock_counts_in_the_current_fixed_window() {
-    check_preemptions(3, || a_late_clock(FixedWindow::new));
+    check(|| a_late_clock(FixedWindow::new));
 }
 
 #[test]
 fn late_clock_counts_in_the_current_window_of_a_counter() {
-    check_preemptions(3, || a_late_clock(counter));
+    check(|| a_late_clock(counter));
 }
 
 /// Two threads enter a leaky queue: one leaves an interval after the other.
@@ -140,7 +140,7 @@ fn late_clock_counts_in_the_current_window_of_a_counter() {
 /// [A `store` in place of the swap.]
 #[test]
 fn queue_releases_one_at_a_time() {
-    check_preemptions(3, queue_releases_one_at_a_time_model);
+    check(queue_releases_one_at_a_time_model);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_roll_back<A: Algorithm + Send + Sync + 'static>(limit: fn(Quota) -> A, used
 
 #[test]
 fn roll_back_keeps_a_fixed_window_within_its_limit() {
-    check_preemptions(3, || a_roll_back(FixedWindow::new, &[1]));
+    check(|| a_roll_back(FixedWindow::new, &[1]));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn roll_back_keeps_a_fixed_window_within_its_limit_unless_flawed() {
 /// Tokens not given back in time are previous, as the first ones are.
 #[test]
 fn roll_back_keeps_a_sliding_counter_within_its_limit() {
-    check_preemptions(3, || a_roll_back(counter, &[2, 4]));
+    check(|| a_roll_back(counter, &[2, 4]));
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn roll_back_keeps_a_sliding_counter_within_its_limit_unless_flawed() {
 /// [A `store` in place of the swap. In `copies`: what was moved on is moved on again by the second thread.]
 #[test]
 fn sliding_counter_moves_on_once() {
-    check_preemptions(3, sliding_counter_moves_on_once_model);
+    check(sliding_counter_moves_on_once_model);
 }
 
 #[test]

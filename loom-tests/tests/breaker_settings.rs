@@ -5,7 +5,7 @@
 
 use damper_core::breaker::{BreakerConfigBuilder, SetConfigError, State, Window};
 use damper_core::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker};
-use damper_loom_tests::{Constant, Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Constant, Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::sync::Arc;
@@ -127,7 +127,7 @@ fn cooldown_is_of_one_configuration() {
 /// It lasts as long as it was said to. [A change that cuts the cooldown.]
 #[test]
 fn trip_for_is_not_cut_by_a_change() {
-    check_preemptions(3, || {
+    check(|| {
         let breaker = breaker(tripping(9, 30));
         let rival = {
             let breaker = Arc::clone(&breaker);
@@ -145,7 +145,7 @@ fn trip_for_is_not_cut_by_a_change() {
 /// is always given; a claim that orders nothing.]
 #[test]
 fn changers_exclude_one_another() {
-    check_preemptions(2, changers_exclude_one_another_model);
+    check(changers_exclude_one_another_model);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn changers_exclude_one_another_model() {
 /// Relaxed; the longest cooldown loaded without the fence.]
 #[test]
 fn long_cooldown_is_not_taken_for_past() {
-    check_preemptions(3, long_cooldown_is_not_taken_for_past_model);
+    check(long_cooldown_is_not_taken_for_past_model);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use damper_core::{LimitSet, Quota, RateLimiter};
 use damper_loom_tests::healing::{Bug, Healing};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
@@ -41,7 +41,7 @@ fn burst_is_never_exceeded_model() {
 // CLAIM: RateLimiter
 #[test]
 fn every_token_can_be_taken() {
-    check_preemptions(3, every_token_can_be_taken_model);
+    check(every_token_can_be_taken_model);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn healing_mints_nothing() {
 /// has changed.]
 #[test]
 fn stale_reading_is_not_taken_for_a_full_bucket() {
-    check_preemptions(3, stale_reading_is_not_taken_for_a_full_bucket_model);
+    check(stale_reading_is_not_taken_for_a_full_bucket_model);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn stale_reading_is_not_taken_for_a_full_bucket_model() {
 /// the word: in the code by hand, and in `copies`.]
 #[test]
 fn stale_reading_keeps_legal_debt() {
-    check_preemptions(3, || {
+    check(|| {
         let clock = Time::at(0);
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(2).max_debt(0), clock.clone()));
         limiter.check_n(0).unwrap();
@@ -200,7 +200,7 @@ fn stale_reading_keeps_legal_debt() {
 /// [A `store` in place of the swap.]
 #[test]
 fn charges_and_refunds_balance() {
-    check_preemptions(3, charges_and_refunds_balance_model);
+    check(charges_and_refunds_balance_model);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn charges_and_refunds_balance_model() {
 /// [The offset moved by an addition in the place of the swap.]
 #[test]
 fn refunds_fill_a_bucket_once() {
-    check_preemptions(3, refunds_fill_a_bucket_once_model);
+    check(refunds_fill_a_bucket_once_model);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn refunds_fill_a_bucket_once_model() {
 /// [The offset read Relaxed before the word, or swapped Relaxed.]
 #[test]
 fn racing_refunds_all_arrive() {
-    check_preemptions(3, racing_refunds_all_arrive_model);
+    check(racing_refunds_all_arrive_model);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn racing_refunds_all_arrive_model() {
 /// [The word moved back in the place of the line forward.]
 #[test]
 fn refund_serves_the_waiter_first() {
-    check_preemptions(3, || {
+    check(|| {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(1).burst(1), Stopped(7)));
         limiter.check().unwrap();
         let waiter = limiter.reserve(1).unwrap();
@@ -373,7 +373,7 @@ fn old_offset_keeps_legal_debt_model() {
 /// [`cancel` without comparing the word; taking off the cost in place.]
 #[test]
 fn cancelled_reservation_keeps_others_in_place() {
-    check_preemptions(3, cancelled_reservation_keeps_others_in_place_model);
+    check(cancelled_reservation_keeps_others_in_place_model);
 }
 
 #[test]
@@ -407,7 +407,7 @@ fn cancelled_reservation_keeps_others_in_place_model() {
 /// [No roll-back; a roll-back that stores.]
 #[test]
 fn limit_set_takes_all_or_nothing() {
-    check_preemptions(3, limit_set_takes_all_or_nothing_model);
+    check(limit_set_takes_all_or_nothing_model);
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn limited_model() {
 /// wake-ups counted after the look.]
 #[test]
 fn end_of_a_call_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 1);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let waiter = {
@@ -148,7 +148,7 @@ fn end_of_a_call_wakes_a_waiter() {
 /// The same for a call in a future, whose waker changes while it is granted. [An earlier waker kept.]
 #[test]
 fn end_of_a_call_wakes_the_newest_waker() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 1);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let call = queued(&bulkhead);
@@ -162,7 +162,7 @@ fn end_of_a_call_wakes_the_newest_waker() {
 /// The limit is raised while a thread blocks: it is woken. [A change that grants nothing.]
 #[test]
 fn higher_limit_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 1);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let waiter = {
@@ -183,7 +183,7 @@ fn higher_limit_wakes_a_waiter() {
 /// [A limit stored in place of the swap.]
 #[test]
 fn change_of_the_limit_loses_no_call() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(2, 1);
         let rival = {
             let bulkhead = Arc::clone(&bulkhead);
@@ -209,7 +209,7 @@ fn change_of_the_limit_loses_no_call() {
 // CLAIM: Bulkhead
 #[test]
 fn newcomers_never_overtake_queued_calls() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 2);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let call = queued(&bulkhead);
@@ -230,7 +230,7 @@ fn newcomers_never_overtake_queued_calls() {
 // CLAIM: Bulkhead
 #[test]
 fn queued_calls_are_served_in_order() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 3);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let (first, mut second) = (queued(&bulkhead), queued(&bulkhead));
@@ -258,7 +258,7 @@ fn queued_calls_are_served_in_order() {
 /// [Granted by a word that was read before the lock.]
 #[test]
 fn permits_dropped_in_any_order_serve_all_waiters() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(2, 2);
         let permits = [(); 2].map(|()| bulkhead.try_acquire_owned().unwrap());
         let calls = [(); 2].map(|()| queued(&bulkhead));
@@ -277,7 +277,7 @@ fn permits_dropped_in_any_order_serve_all_waiters() {
 /// [A granted slot that is not passed on; a call that gives up without leaving the word's count.]
 #[test]
 fn cancelled_waiter_passes_its_slot_on() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 2);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let first = queued(&bulkhead);
@@ -298,7 +298,7 @@ fn cancelled_waiter_passes_its_slot_on() {
 /// [A call whose time is over counted as granted.]
 #[test]
 fn slot_goes_to_a_call_that_still_has_time() {
-    check_preemptions(3, || {
+    check(|| {
         let time = Time::at(7);
         let bulkhead = Arc::new(Bulkhead::with_clock(1, time.clone()).queue(2));
         let permit = bulkhead.try_acquire_owned().unwrap();
@@ -326,7 +326,7 @@ fn slot_goes_to_a_call_that_still_has_time() {
 /// [A refused call that is not woken.]
 #[test]
 fn newest_call_displaces_the_oldest() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = newest_first(1, 1);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let oldest = {
@@ -353,7 +353,7 @@ fn newest_call_displaces_the_oldest() {
 /// The oldest never has it. [The oldest one first.]
 #[test]
 fn newest_call_is_served_first() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = newest_first(1, 3);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let (mut first, second) = (queued(&bulkhead), queued(&bulkhead));
@@ -407,7 +407,7 @@ fn permit_sees_what_was_done_under_the_one_before() {
 /// A call ends while another one takes its slot under the lock. [Taken there Relaxed.]
 #[test]
 fn queued_permit_sees_what_was_done_under_the_one_before() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 1);
         let written = Arc::new(AtomicU32::new(0));
         let permit = bulkhead.try_acquire_owned().unwrap();
@@ -429,7 +429,7 @@ fn queued_permit_sees_what_was_done_under_the_one_before() {
 /// [Freed Relaxed under the lock.]
 #[test]
 fn slot_that_a_cancelled_waiter_leaves_publishes_what_was_done() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 1);
         let written = Arc::new(AtomicU32::new(0));
         let permit = bulkhead.try_acquire_owned().unwrap();
@@ -485,7 +485,7 @@ fn key_never_exceeds_its_limit_when_it_is_evicted() {
 /// The waiter that is displaced is woken, and no slot is lost. [A shorter queue that refuses none.]
 #[test]
 fn shorter_queue_wakes_the_displaced_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = newest_first(1, 1);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let waiter = {
@@ -502,7 +502,7 @@ fn shorter_queue_wakes_the_displaced_waiter() {
 /// The queue gets a place while a call ends: the call that comes is served, in it or at once.
 #[test]
 fn longer_queue_loses_no_call() {
-    check_preemptions(3, || {
+    check(|| {
         let bulkhead = bulkhead(1, 0);
         let permit = bulkhead.try_acquire_owned().unwrap();
         let caller = {

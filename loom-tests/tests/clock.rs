@@ -126,7 +126,7 @@ fn coarse_clock_is_monotonic_and_keeps_every_refresh_model() {
 /// many.]
 #[test]
 fn coarse_clock_read_late_keeps_the_debt() {
-    check_preemptions(3, || {
+    check(|| {
         let clock = StdArc::new(CoarseClock::new());
         let limiter =
             Arc::new(RateLimiter::with_clock(Quota::per_second(10).burst(2).max_debt(0), StdArc::clone(&clock)));
@@ -155,7 +155,7 @@ fn coarse_clock_read_late_keeps_the_debt() {
 /// [The conversion to microseconds stored in two steps, of which another thread finds the first.]
 #[test]
 fn concurrent_first_uses_agree_on_tick_length() {
-    check_preemptions(3, || {
+    check(|| {
         let config = BreakerConfig::builder().failure_threshold(1).cooldown(COOLDOWN).build().unwrap();
         let breaker = Arc::new(CircuitBreaker::with_clock(config, Stopped(7_000_000_000)));
         let fail = |breaker: &CircuitBreaker<Stopped>| breaker.try_acquire().map(|permit| permit.failure()).is_ok();

@@ -1,12 +1,12 @@
 //! Every interleaving of the smallest race at packed words: two threads, one operation each.
 //!
-//! There is no bound on preemptions. The other files have larger models with one. A race for a word with a live quota beside it has too many accesses to run without one.
+//! There is no bound on preemptions. The other files have larger models, of which some need one.
 //! [The weakening under which each of these was seen to fail: a `store` in place of the swap.]
 #![cfg(loom)]
 
 use damper_core::breaker::{Permit, State};
 use damper_core::time::FixedFrequency;
-use damper_core::{BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter32};
+use damper_core::{BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter, RateLimiter32};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
 use loom::sync::Arc;
 use loom::thread;
@@ -56,6 +56,24 @@ fn limiter_of_32_bits_gives_its_last_token_once() {
 #[should_panic(expected = "one token, one winner")]
 fn limiter_of_32_bits_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_in_32_bits);
+}
+
+/// Two calls race for the last token of a limiter at its first use, so that they also race for the start of its line: one of them gets it.
+fn last_token() {
+    let limiter = RateLimiter::with_clock(Quota::per_second(1), Stopped(7));
+    let (mine, its, _) = race(limiter, |limiter| limiter.check().is_ok());
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn limiter_gives_its_last_token_once() {
+    check(last_token);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn limiter_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token);
 }
 
 /// Two failures race: both count, so the second one opens a breaker of 32 bits.

@@ -9,7 +9,7 @@ use damper_core::{Quota, WhenFull};
 use damper_loom_tests::tables::{
     A, B, Limits, beside, check_flawed, check_preemptions, sharing, taken_and_given_back, ways,
 };
-use damper_loom_tests::{Flaw, Stopped};
+use damper_loom_tests::{Flaw, Stopped, check};
 
 /// A token an hour, and room for so many waiters.
 fn quota(burst: u32) -> Quota {
@@ -69,7 +69,7 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place_model(last_first: bool) {
 /// [A version that stays when a slot is claimed.]
 #[test]
 fn cancel_beside_clear_gives_back_only_its_own() {
-    check_preemptions(2, || {
+    check(|| {
         // All slots are vacant, so the key gets the same one again.
         let limits = ways(4, WhenFull::SharedOverflow, quota(1));
         limits.check(&A).unwrap();
@@ -144,7 +144,7 @@ fn concurrent_first_waiters_have_a_place_each() {
 /// [A cancel without the bucket's lock.]
 #[test]
 fn cancel_in_a_shared_bucket_keeps_others_in_place() {
-    check_preemptions(2, || {
+    check(|| {
         let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(1));
         let [_, waiter] = [(); 2].map(|()| limits.reserve(&A, 1).unwrap());
         let rival = beside(&limits, |limits| reserve(limits, B, 1).unwrap());
@@ -201,7 +201,7 @@ fn tier_change_wakes_a_waiter_of_a_key() {
 /// The token of the refund is reserved at once, and then that place is given up. [A cancel that notifies no thread.]
 #[test]
 fn cancel_wakes_a_waiter_of_a_key() {
-    check_preemptions(2, || {
+    check(|| {
         let never = Quota::per_second(0).burst(1).max_debt(4);
         let limits = ways(2, WhenFull::SharedOverflow, never);
         limits.check(&A).unwrap();
@@ -224,7 +224,7 @@ fn cancel_wakes_a_waiter_of_a_key() {
 /// A thread that came between is woken. [A roll-back that notifies no thread.]
 #[test]
 fn roll_back_wakes_a_waiter_of_a_key() {
-    check_preemptions(2, || {
+    check(|| {
         let never = Quota::per_second(0).burst(1).max_debt(1);
         let limits = ways(2, WhenFull::SharedOverflow, never);
         limits.check_n(&A, 0).unwrap();

@@ -4,7 +4,7 @@
 use damper_core::limit::LeasingBucket;
 use damper_core::{Quota, RateLimiter, Striped};
 use damper_loom_tests::holding::{BURST, Bug, Holding};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::sync::Arc as StdArc;
@@ -61,7 +61,7 @@ fn race_for_the_budget() {
 
 #[test]
 fn budget_is_leased_once() {
-    check_preemptions(3, race_for_the_budget);
+    check(race_for_the_budget);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn budget_is_leased_once_unless_flawed() {
 /// [The budget returned before the tokens.]
 #[test]
 fn successor_stays_within_the_budget() {
-    check_preemptions(3, || {
+    check(|| {
         let clock = Time::at(7);
         let limiter = StdArc::new(RateLimiter::with_algorithm(
             LeasingBucket::new(Quota::per_second(10).burst(3), 1).unwrap(),
@@ -142,7 +142,7 @@ fn model_notices_a_budget_returned_before_its_tokens() {
 /// The thread that gets a lease's budget finds the tokens that the lease gave back before.
 #[test]
 fn successor_finds_the_returned_tokens() {
-    check_preemptions(3, || {
+    check(|| {
         let bucket = LeasingBucket::new(Quota::per_second(10).burst(4), 2).unwrap();
         let limiter = StdArc::new(RateLimiter::with_algorithm(bucket, Stopped(7)));
         let mut first = limiter.lease_owned(2).unwrap();
@@ -163,7 +163,7 @@ fn successor_finds_the_returned_tokens() {
 /// [The epoch not checked again.]
 #[test]
 fn refill_is_before_or_after_a_quota_change() {
-    check_preemptions(3, || {
+    check(|| {
         let limiter = leasing(5, 2, Stopped(7));
         _ = limiter.check_n(0);
         let changer = {

@@ -6,7 +6,7 @@
 
 use damper_core::{KeyedLimiter, LimitSet, Quota, RateLimiter, TokenBucket, WhenFull};
 use damper_loom_tests::tables::{A, B, Identity, beside, quota, ways};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::thread;
 use std::hash::BuildHasherDefault;
@@ -26,7 +26,7 @@ fn threes() -> Set {
 /// [Swaps in another order for odd costs; a swap of any word.]
 #[test]
 fn one_of_two_calls_for_the_last_tokens_is_served() {
-    check_preemptions(3, one_of_two_calls_for_the_last_tokens_is_served_model);
+    check(one_of_two_calls_for_the_last_tokens_is_served_model);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn one_of_two_calls_for_the_last_tokens_is_served_model() {
 /// [A roll-back of the cost of another limit.]
 #[test]
 fn roll_back_gives_back_each_cost() {
-    check_preemptions(3, roll_back_gives_back_each_cost_model);
+    check(roll_back_gives_back_each_cost_model);
 }
 
 #[test]

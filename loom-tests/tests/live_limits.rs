@@ -5,7 +5,7 @@
 
 use damper_core::concurrency::{AdaptiveLimit, BoundedRule, LimitBounds, LimitRule, WindowPlan, WindowSummary};
 use damper_core::{KeyedAdaptiveLimit, KeyedBulkhead};
-use damper_loom_tests::{Constant, Stopped, check_preemptions};
+use damper_loom_tests::{Constant, Stopped, check, check_preemptions};
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,7 +123,7 @@ fn new_key_gets_the_changed_bounds() {
 /// [A limit that lets nothing in when it is raised.]
 #[test]
 fn raised_bounds_wake_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let limit = AdaptiveLimit::with_rule(Highest(LimitBounds::new(1, 1).unwrap()), Stopped(7)).queue(1);
         let limit = Arc::new(limit);
         let permit = limit.try_acquire().unwrap();

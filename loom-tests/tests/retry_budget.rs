@@ -63,7 +63,7 @@ fn no_deposit_lost_model() {
 
 #[test]
 fn no_deposit_is_lost() {
-    check_preemptions(3, no_deposit_lost_model);
+    check(no_deposit_lost_model);
 }
 
 /// [A word that is stored and not swapped.]

@@ -5,7 +5,7 @@
 
 use damper_core::{Bulkhead, LimitSet, Quota, RateLimiter, TokenBucket, WhenFull};
 use damper_loom_tests::tables::{self, A};
-use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::thread;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const NOW: Stopped = Stopped(7);
 /// The other finds the tokens that were given back before the slot. [The slot freed first.]
 #[test]
 fn next_call_finds_settled_tokens() {
-    check_preemptions(3, || {
+    check(|| {
         let set = LimitSet::with_clock([Quota::per_hour(1).burst(2)], NOW).with_bulkhead(Bulkhead::with_clock(1, NOW));
         let set = Arc::new(set);
         let call = set.reserve_owned([2]).unwrap();
@@ -67,7 +67,7 @@ fn call_without_a_slot_takes_no_tokens_model() {
 /// comparing the word.]
 #[test]
 fn settled_reservation_keeps_others_in_place() {
-    check_preemptions(3, settled_reservation_keeps_others_in_place_model);
+    check(settled_reservation_keeps_others_in_place_model);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn settled_reservation_keeps_others_in_place_model() {
 /// [An answer without the swap; a `store` in place of the swap.]
 #[test]
 fn settled_reservation_of_a_key_gives_back_what_it_did_not_use() {
-    tables::check_preemptions(3, settled_reservation_of_a_key_gives_back_what_it_did_not_use_model);
+    tables::check(settled_reservation_of_a_key_gives_back_what_it_did_not_use_model);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn settled_reservation_of_a_key_gives_back_what_it_did_not_use_model() {
 /// [Each quota changed before the next is claimed.]
 #[test]
 fn quotas_of_a_set_change_together() {
-    check_preemptions(2, || {
+    check(|| {
         let set = Arc::new(LimitSet::with_clock([Quota::per_second(1), Quota::per_second(1)], NOW));
         set.check_n(0).unwrap(); // starts the lines
         let change = |limit| [Quota::per_second(limit), Quota::per_second(limit)];
@@ -155,7 +155,7 @@ fn half_a_burst() -> Arc<LimitSet<[TokenBucket; 1], Stopped>> {
 // CLAIM: LimitSet
 #[test]
 fn unsettled_reservations_of_a_set_stay_within_the_bound() {
-    check_preemptions(2, unsettled_reservations_of_a_set_stay_within_the_bound_model);
+    check(unsettled_reservations_of_a_set_stay_within_the_bound_model);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn unsettled_reservations_of_a_set_stay_within_the_bound_model() {
 // CLAIM: LimitSet
 #[test]
 fn room_for_the_unsettled_is_free_after_the_refund() {
-    check_preemptions(3, || {
+    check(|| {
         let set = half_a_burst();
         let first = set.reserve_owned([4]).unwrap();
         let rival = {

@@ -5,7 +5,7 @@
 
 use damper_core::{Quota, RateLimiter};
 use damper_loom_tests::waiting::{Bug, Door};
-use damper_loom_tests::{Flaw, Stopped, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, check, check_flawed, check_preemptions};
 use loom::thread;
 use std::future::pending;
 // loom's own panics a second time, in its drop, where a model deadlocks.
@@ -28,7 +28,7 @@ fn cancelled_waiter_keeps_others_in_place() {
 /// The same, the earlier one first: its tokens are never given back, because another came after it.
 #[test]
 fn tokens_of_a_cancelled_earlier_waiter_count_as_used() {
-    check_preemptions(3, || cancelled_waiter_keeps_others_in_place_model(false));
+    check(|| cancelled_waiter_keeps_others_in_place_model(false));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn cancelled_waiter_keeps_others_in_place_model(last_first: bool) {
 /// change, and with the changes counted after the look at the quota: in the code by hand, and in `copies`.]
 #[test]
 fn quota_change_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
         let waiter = {
@@ -111,7 +111,7 @@ fn quota_change_wakes_all_waiters() {
 /// a waiter that counts itself after its look.]
 #[test]
 fn refund_wakes_a_waiter() {
-    check_preemptions(3, || {
+    check(|| {
         let limiter = Arc::new(RateLimiter::with_clock(Quota::per_second(0).burst(1), Stopped(7)));
         limiter.check().unwrap();
         let waiter = {

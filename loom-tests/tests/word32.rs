@@ -6,7 +6,7 @@
 use damper_core::breaker::State;
 use damper_core::time::FixedFrequency;
 use damper_core::{BreakerConfig, CircuitBreaker32, Clock, Quota, RateLimiter32};
-use damper_loom_tests::{Flaw, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, check, check_flawed, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
@@ -69,7 +69,7 @@ fn burst_model() {
 
 #[test]
 fn burst_is_never_exceeded() {
-    check_preemptions(3, burst_model);
+    check(burst_model);
 }
 
 /// [A word that is stored and not swapped.]
@@ -150,7 +150,7 @@ fn late_result_model() {
 
 #[test]
 fn late_result_is_discarded() {
-    check_preemptions(3, late_result_model);
+    check(late_result_model);
 }
 
 /// [A word that is stored and not swapped.]
@@ -179,7 +179,7 @@ impl Clock for Moving {
 
 #[test]
 fn stale_clock_reading_keeps_the_debt() {
-    check_preemptions(3, || {
+    check(|| {
         let clock = Moving(Box::leak(Box::new(loom::sync::atomic::AtomicU64::new(7))));
         let limiter = Arc::new(RateLimiter32::new(Quota::per_second(1).burst(2), clock).unwrap());
         limiter.check_n(2).unwrap();

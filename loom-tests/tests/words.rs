@@ -11,7 +11,7 @@ use damper_core::words::{
     AtomicU64, Contents, Header, HeaderError, Seat, WordBreaker, WordBulkhead, WordLimiter, WordTable,
 };
 use damper_core::{BreakerConfig, Clock, Plan, Quota};
-use damper_loom_tests::{Flaw, Stopped, Time, check_flawed, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 use std::hash::BuildHasher;
@@ -53,7 +53,7 @@ fn burst_model() {
 
 #[test]
 fn limiter_never_exceeds_its_burst() {
-    check_preemptions(3, burst_model);
+    check(burst_model);
 }
 
 /// [A word that is stored and not swapped.]
@@ -67,7 +67,7 @@ fn limiter_never_exceeds_its_burst_unless_flawed() {
 #[test]
 fn limiter_survives_kills() {
     for steps in 0..3 {
-        check_preemptions(2, move || {
+        check(move || {
             let words = words::<1>();
             let killed = {
                 let words = Arc::clone(&words);
@@ -88,7 +88,7 @@ fn limiter_survives_kills() {
 #[test]
 fn bulkhead_reclaims_the_slots_of_the_dead() {
     for steps in 0..3 {
-        check_preemptions(2, move || {
+        check(move || {
             let words = words::<1>();
             let killed = {
                 let words = Arc::clone(&words);
@@ -156,7 +156,7 @@ fn permit_model() {
 
 #[test]
 fn bulkhead_permit_sees_what_was_done_under_the_one_before() {
-    check_preemptions(3, permit_model);
+    check(permit_model);
 }
 
 /// [Relaxed swaps.]
@@ -175,7 +175,7 @@ fn bulkhead_never_exceeds_its_limit_unless_flawed() {
 
 #[test]
 fn bulkhead_never_exceeds_its_limit() {
-    check_preemptions(3, || {
+    check(|| {
         let words = words::<1>();
         let in_flight = Arc::new(AtomicU32::new(0));
         let call = |words: &[AtomicU64; 1], in_flight: &AtomicU32, number| {
@@ -342,7 +342,7 @@ fn probes_model() {
 
 #[test]
 fn breaker_limits_its_probes() {
-    check_preemptions(3, probes_model);
+    check(probes_model);
 }
 
 /// [A word that is stored and not swapped.]
@@ -356,7 +356,7 @@ fn breaker_limits_its_probes_unless_flawed() {
 #[test]
 fn breaker_frees_the_probes_of_the_dead() {
     for steps in 0..3 {
-        check_preemptions(2, move || {
+        check(move || {
             let at = |seconds: u64| Stopped(NOW.0 + seconds * 1_000_000_000);
             let words = words::<1>();
             breaker(&words[0], NOW).try_acquire().unwrap().failure();

@@ -192,6 +192,37 @@ macro_rules! atomic {
     };
 }
 
+/// A word of a record that is stored and loaded, and never compared and swapped.
+///
+/// loom visits every interleaving of such accesses, stale values among them. So they are loads and stores in both settings,
+/// which keeps models of limiters and breakers small enough to run without a bound.
+macro_rules! versioned {
+    ($atomic:ident, $inner:ident, $value:ident) => {
+        #[derive(Debug)]
+        pub(crate) struct $atomic(sync::atomic::$inner);
+
+        impl $atomic {
+            pub(crate) fn new(value: $value) -> Self {
+                Self(sync::atomic::$inner::new(value))
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                count_access();
+                self.0.load(flawed(order))
+            }
+
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                count_access();
+                count_write();
+                self.0.store(value, flawed(order));
+            }
+        }
+    };
+}
+
+versioned!(Versioned64, AtomicU64, u64);
+versioned!(Epoch, AtomicUsize, usize);
+
 atomic!(pub(crate) AtomicU32, u32);
 atomic!(pub AtomicU64, u64);
 atomic!(pub(crate) AtomicUsize, usize);

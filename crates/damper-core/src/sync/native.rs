@@ -20,7 +20,7 @@ pub(crate) use portable_atomic::AtomicU64;
 
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::Ordering;
-pub(crate) use core::sync::atomic::{AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicUsize, AtomicUsize as Epoch, fence};
 #[cfg(feature = "std")]
 pub(crate) use crossbeam_utils::Backoff as SpinWait;
 #[cfg(feature = "std")]

@@ -14,7 +14,7 @@
 //! path can choose its way by the epoch alone. On 32 bits COUNT has 25 bits: a thread that is stopped in the middle of a
 //! decision for exactly 2^25 publications mistakes the new record for its own.
 
-use super::{AtomicBool, AtomicUsize, Claim, Ordering, const_unless_loom, fence};
+use super::{AtomicBool, Claim, Epoch, Ordering, const_unless_loom, fence};
 
 /// The mark in the highest bit, which makes an epoch negative as a signed number.
 pub(crate) const HIGHEST_MARK: usize = 1 << (usize::BITS - 1);
@@ -32,7 +32,7 @@ const MARKS: usize = HIGHEST_MARK | (PUBLICATION - 1);
 /// The rests stand apart so that the two records share few cache lines.
 #[derive(Debug)]
 pub(crate) struct Published<R, S = ()> {
-    epoch: AtomicUsize,
+    epoch: Epoch,
     /// Whether a thread is publishing.
     claimed: AtomicBool,
     records: [R; 2],
@@ -43,7 +43,7 @@ impl<R, S> Published<R, S> {
     const_unless_loom! {
         /// Creates it with the epoch 0, except for its `marks`, which selects the first record.
         pub(crate) const fn new(marks: usize, records: [R; 2], rests: [S; 2]) -> Self {
-            Self { epoch: AtomicUsize::new(marks), claimed: AtomicBool::new(false), records, rests }
+            Self { epoch: Epoch::new(marks), claimed: AtomicBool::new(false), records, rests }
         }
     }
 
