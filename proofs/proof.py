@@ -9,6 +9,7 @@ import time
 
 import z3
 
+from relaxed import relaxed
 from translator.machine import Machine
 from translator.values import BITS, INTEGERS, Domain, Number, Struct, both, implies, negated
 
@@ -94,13 +95,16 @@ class Proof:
     def const(self, name, path=None):
         return self.machine.const(name, path)
 
-    def product(self, one, other):
-        """Proves that two terms are not negative, and assumes the same of their product, which is what makes it linear."""
+    def product(self, one, other, given=True):
+        """Proves that two terms are not negative, and assumes the same of their product, which is what makes it linear.
+
+        Both only where `given` holds.
+        """
         for term in (one, other):
-            answer, model = self.ask(term < 0)
+            answer, model = self.ask(both(given, term < 0))
             if answer != z3.unsat:
-                self.blame([(term >= 0, "a factor is not negative", None)], answer, model)
-        self.assumed.append(one * other >= 0)
+                self.blame([(implies(given, term >= 0), "a factor is not negative", None)], answer, model)
+        self.assumed.append(implies(given, one * other >= 0))
         self.count += 1
 
     def claim(self, condition, what):
@@ -126,7 +130,7 @@ class Proof:
     def check(self):
         """Asks the solver about all claims since the last question."""
         claims = [*self.claims, *((its.condition, its.what, its.place) for its in self.machine.obligations)]
-        open_claims = [claim for claim in claims if claim[0] is not True]
+        open_claims = [claim for claim in claims if claim[0] is not True and not self.is_easy(negated(claim[0]))]
         self.count += len(claims)
         self.instances += 1
         if open_claims:
@@ -136,17 +140,26 @@ class Proof:
                 self.blame(open_claims, answer, model)
         self.claims, self.machine.obligations = [], []
 
+    def is_easy(self, question):
+        """Whether nothing satisfies what is asked of integers, not even rationals. That decides most claims, in a hundredth of the time."""
+        return self.kind == INTEGERS and self.decide(z3.Solver(), relaxed(self.conditions(question))) == z3.unsat
+
     def ask(self, question):
-        if question is True or question is False:
-            question = z3.BoolVal(question)
+        """Whether the assumptions allow what is asked, with a model if they do."""
+        if self.is_easy(question):
+            return z3.unsat, None
         solver = z3.SolverFor("QF_BV") if self.kind == BITS else z3.Solver()
-        solver.set("timeout", self.patience * 1000)
-        for condition in [*self.assumed, *self.machine.facts]:
-            if condition is not True:
-                solver.add(z3.BoolVal(condition) if isinstance(condition, bool) else condition)
-        solver.add(question)
-        answer = solver.check()
+        answer = self.decide(solver, self.conditions(question))
         return answer, solver.model() if answer == z3.sat else None
+
+    def conditions(self, question):
+        conditions = (*self.assumed, *self.machine.facts, question)
+        return [z3.BoolVal(its) if isinstance(its, bool) else its for its in conditions if its is not True]
+
+    def decide(self, solver, conditions):
+        solver.set("timeout", self.patience * 1000)
+        solver.add(conditions)
+        return solver.check()
 
     def holds_vacuously(self):
         """Whether no input satisfies the assumptions, so that a proof would say nothing."""

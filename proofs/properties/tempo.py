@@ -30,6 +30,16 @@ def tempo(proof, shift, bits, power):
     return Struct("Tempo", [], {"mult": mult, "inverse": inverse, "brought": proof.number("brought", "u64"), "shape": shape}), exponent - shift
 
 
+def times(term, factor):
+    """The product of a factor with a sum, or with one of two: of each part, because the solver does not see into a product."""
+    if z3.is_app_of(term, z3.Z3_OP_ADD):
+        return z3.Sum([times(part, factor) for part in term.children()])
+    if z3.is_app_of(term, z3.Z3_OP_ITE):
+        condition, one, other = term.children()
+        return z3.If(condition, times(one, factor), times(other, factor))
+    return term * factor
+
+
 # CLAIM: RateLimiter
 @proved("tempo", INTEGERS, cases=rates())
 def wait_is_the_least_that_suffices(proof):
@@ -44,7 +54,7 @@ def wait_is_the_least_that_suffices(proof):
     def brings(machine, frame, args):
         ticks = args[1]
         asked.append(ticks)
-        return proof.term(ticks) * proof.term(rate.fields["mult"]) * 2 ** (64 - shift) + part.value >= units.value * 2**64
+        return times(proof.term(ticks), proof.term(rate.fields["mult"])) * 2 ** (64 - shift) + part.value >= units.value * 2**64
 
     # `brings_is_exact` shows that.
     proof.instead("brings", brings)
@@ -57,15 +67,19 @@ def wait_is_the_least_that_suffices(proof):
     d, m, i, u, p = ticks, *(proof.term(number) for number in (rate.fields["mult"], rate.fields["inverse"], units, part))
     exponent = inverse_shift + shift
     enough = u * i * 2**64 - p * i
+    proof.product(i, u * 2**64 - p)
     if not power:
         proof.product(u * 2**64 - p, i * m - 2**exponent)
         proof.product(u * 2**64 - p, 2**exponent + m - i * m)
     proof.product(m - 1, (d + 1) * 2 ** (inverse_shift + 64) - enough)
     proof.product(m - 1, enough + 2**64 - d * 2 ** (inverse_shift + 64))
     scaled = 2 ** (64 - shift)
-    proof.claim(z3.Implies(result < 2**64 - 2, result * m * scaled + p >= u * 2**64), "the wait suffices")
-    least = both(u < 2**inverse_shift - 1, result < 2**64 - 2)
-    proof.claim(z3.Implies(least, (result - 1) * m * scaled + p < u * 2**64), "one tick less does not")
+    brought = times(result, m) * scaled + p
+    proof.claim(z3.Implies(result < 2**64 - 2, brought >= u * 2**64), "the wait suffices")
+    is_short = u < 2**inverse_shift - 1
+    proof.product(m, 2 ** (inverse_shift + 64) - 2**64 - (u * 2**64 - p), given=is_short)
+    least = both(is_short, result < 2**64 - 2)
+    proof.claim(z3.Implies(least, brought - m * scaled < u * 2**64), "one tick less does not")
     proof.fails_as(
         """\
     let tempo = tempo([{mult}, {inverse}, {brought}, {shape}]);
