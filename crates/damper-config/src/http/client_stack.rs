@@ -255,6 +255,8 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
                     _ => stack.deadline() && Reload::<ClientDeadlineSettings>::takes(&self.timeout, change),
                 }
             || change.is_in("retry") && stack.retry() && self.schedule.takes(change)
+            || change.is_in("throttle") && self.throttles.as_ref().is_some_and(|throttles| throttles.takes(change))
+            || change.is_in("hedge") && stack.hedge() && change.is_live()
             || change.is_in("retry_budget") && self.uses_budget() && self.budget.takes(change)
             || self.concurrency.takes(change)
     }
@@ -284,6 +286,10 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
             apply_changed(&self.limiter, &old.ratelimit, &new.ratelimit)?;
             apply_changed(&self.limit_wait, &old.ratelimit, &new.ratelimit)?;
         }
+        if let Some(throttles) = &self.throttles {
+            apply_changed(throttles, &old.throttle, &new.throttle)?;
+        }
+        self.hedge.set_config(&new.hedge.config_beside(self.settings.stack.retry()));
         apply_changed(&self.budget, &old.retry_budget, &new.retry_budget)?;
         apply_changed(&self.schedule, &old.retry, &new.retry)?;
         apply_changed(&self.timeout, &old.deadline, &new.deadline)?;

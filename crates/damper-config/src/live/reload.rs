@@ -4,8 +4,8 @@ use super::SettingChange;
 use crate::plans::Plans;
 use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
-    ClientRateLimitSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings, ServerDeadlineSettings,
-    TreeSettings,
+    ClientRateLimitSettings, HedgeSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings,
+    ServerDeadlineSettings, ThrottleSettings, TreeSettings,
 };
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
 use damper_core::concurrency::{
@@ -16,7 +16,8 @@ use damper_core::limit::{
     Algorithm, FixedWindow, KeyedAlgorithm, LeakyBucket, RateLimiter, SlidingCounter, SlidingLog, TokenBucket,
 };
 use damper_core::quota::SetQuotaError;
-use damper_core::retry::{RetryBudget, RetrySchedule};
+use damper_core::retry::{Budget, Hedge, RetryBudget, RetrySchedule};
+use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper_core::{Clock, Live, Monotonic, Quota};
 use std::hash::{BuildHasher, Hash};
 use std::iter;
@@ -26,24 +27,24 @@ use std::time::{Duration, Instant};
 
 /// A target that runs by the settings of a section, and takes new ones.
 ///
-/// Limiters, circuit breakers, bulkheads, adaptive limits, gates, retry budgets, `Live` settings and stacks implement it. Two targets in a
+/// Limiters, circuit breakers, bulkheads, adaptive limits, gates, throttles, hedges, retry budgets, `Live` settings and stacks implement it. Two targets in a
 /// tuple are a target: each of them takes the keys that it has. Implement it for types of your own:
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_config as config; }
-/// use damper::config::{HedgeSettings, Reload, SettingChange};
-/// use damper::retry::Hedge;
+/// use damper::config::{BulkheadSettings, Reload, SettingChange};
+/// use damper::Bulkhead;
 /// use std::sync::{Arc, Mutex};
 ///
-/// struct Hedges(Mutex<Arc<Hedge>>);
+/// struct Reports(Mutex<Arc<Bulkhead>>);
 ///
-/// impl Reload<HedgeSettings> for Hedges {
+/// impl Reload<BulkheadSettings> for Reports {
 ///     fn takes(&self, _: &SettingChange) -> bool {
 ///         true // of the next call on
 ///     }
 ///
-///     fn apply(&self, _: &HedgeSettings, new: &HedgeSettings) -> Result<(), String> {
-///         *self.0.lock().map_err(|error| error.to_string())? = Arc::new(new.hedge());
+///     fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
+///         *self.0.lock().map_err(|error| error.to_string())? = Arc::new(new.bulkhead());
 ///         Ok(())
 ///     }
 /// }
@@ -279,6 +280,54 @@ impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
     fn apply(&self, _: &BulkheadSettings, new: &BulkheadSettings) -> Result<(), String> {
         self.set_limit(new.limit());
         self.set_queue(new.places());
+        Ok(())
+    }
+}
+
+/// Changes the multiplier and the largest share that is refused.
+impl<C: Clock> Reload<ThrottleSettings> for Arc<AdaptiveThrottle<C>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.is_live()
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &ThrottleSettings, new: &ThrottleSettings) -> Result<(), String> {
+        self.set_multiplier(new.multiplier()).map_err(|error| error.to_string())?;
+        self.set_max_refused(new.max_refused()).map_err(|error| error.to_string())
+    }
+}
+
+/// Changes the multiplier and the largest share that is refused of all keys, including later ones.
+impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> Reload<ThrottleSettings> for Arc<KeyedThrottle<K, C, S>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.is_live()
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &ThrottleSettings, new: &ThrottleSettings) -> Result<(), String> {
+        self.set_multiplier(new.multiplier()).map_err(|error| error.to_string())?;
+        self.set_max_refused(new.max_refused()).map_err(|error| error.to_string())
+    }
+}
+
+/// Changes all settings but the budget.
+impl<C: Clock, B: Budget, V> Reload<HedgeSettings> for Arc<Hedge<C, B, V>> {
+    fn takes(&self, change: &SettingChange) -> bool {
+        change.is_live()
+    }
+
+    fn may_refuse(&self) -> bool {
+        false
+    }
+
+    fn apply(&self, _: &HedgeSettings, new: &HedgeSettings) -> Result<(), String> {
+        self.set_config(&new.config());
         Ok(())
     }
 }

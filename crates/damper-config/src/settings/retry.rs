@@ -125,13 +125,13 @@ section! {
     /// Attempts that begin beside a slow one.
     HedgeSettings {
         /// How many extra requests there may be per call: with 2%, two for each hundred.
-        max_extra: f64 = 0.02, Kind::Fraction { min: 0.001, max: 1.0 }, Restart;
+        max_extra: f64 = 0.02, Kind::Fraction { min: 0.001, max: 1.0 }, Live;
         /// How many attempts a call may have, the first included.
-        max_attempts: u32 = 2, Kind::Count { min: 2, max: 5 }, Restart;
+        max_attempts: u32 = 2, Kind::Count { min: 2, max: 5 }, Live;
         /// The shortest delay before another attempt, where the delay follows the latency.
-        min_delay: Duration = Duration::from_millis(1), DELAY, Restart;
+        min_delay: Duration = Duration::from_millis(1), DELAY, Live;
         /// The delay before another attempt. Unset: it follows the latency of recent calls.
-        fixed_delay: Option<Duration> = None, DELAY, Restart;
+        fixed_delay: Option<Duration> = None, DELAY, Live;
     }
 }
 
@@ -156,7 +156,13 @@ impl HedgeSettings {
     /// Builds the hedge of a stack, which leaves failures to the retries if there are any.
     #[cfg(all(feature = "http", feature = "tower", feature = "tokio"))]
     pub(crate) fn hedge_beside(&self, retries: bool) -> Hedge {
-        Hedge::new(self.builder().repeat_failures(!retries).build().unwrap_or_default())
+        Hedge::new(self.config_beside(retries))
+    }
+
+    /// Builds the configuration of the hedge of a stack.
+    #[cfg(all(feature = "http", feature = "tower", feature = "tokio"))]
+    pub(crate) fn config_beside(&self, retries: bool) -> HedgeConfig {
+        self.builder().repeat_failures(!retries).build().unwrap_or_default()
     }
 
     fn builder(&self) -> HedgeConfigBuilder {

@@ -9,9 +9,9 @@ section! {
     /// Which calls a client does not send because an overloaded server would reject them.
     ThrottleSettings {
         /// How many calls may be made for each that the server accepts.
-        multiplier: f64 = 2.0, Kind::Number { min: 1.0, max: 10.0 }, Restart;
+        multiplier: f64 = 2.0, Kind::Number { min: 1.0, max: 10.0 }, Live;
         /// The largest share of the calls that is not sent. A probe a second is always sent.
-        max_refused: f64 = 0.99, Kind::Fraction { min: 0.0, max: 0.99 }, Restart;
+        max_refused: f64 = 0.99, Kind::Fraction { min: 0.0, max: 0.99 }, Live;
         /// For how many hosts throttles are kept, where each host has one.
         max_hosts: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }

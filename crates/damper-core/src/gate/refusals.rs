@@ -90,6 +90,10 @@ impl Refusal for CircuitOpen {
     fn retry_after(&self) -> Option<Duration> {
         self.retry_after()
     }
+
+    fn label(&self) -> &'static str {
+        "circuit_open"
+    }
 }
 
 impl Refusal for Throttled {
@@ -100,6 +104,10 @@ impl Refusal for Throttled {
     fn retry_after(&self) -> Option<Duration> {
         Some(self.retry_after())
     }
+
+    fn label(&self) -> &'static str {
+        "throttled"
+    }
 }
 
 impl Refusal for PaceTooSlow {
@@ -109,6 +117,10 @@ impl Refusal for PaceTooSlow {
 
     fn retry_after(&self) -> Option<Duration> {
         Some(self.retry_after())
+    }
+
+    fn label(&self) -> &'static str {
+        "pace_too_slow"
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
-use super::phase::{Phase, Rule, WHOLE};
+use super::phase::{LiveRule, Phase, Rule, WHOLE};
 use super::{ThrottlePermit, ThrottleStatus, Throttled};
 use crate::breaker::Verdict;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -87,7 +87,7 @@ pub struct AdaptiveThrottle<C = DefaultClock> {
     sent: AtomicU64,
     /// The state of the generator that draws the calls to refuse; 0 before it has a seed.
     random: AtomicU64,
-    rule: Rule,
+    rule: LiveRule,
     micros: LazyMicros,
     clock: C,
 }
@@ -130,7 +130,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
                 phase: AtomicU64::new(Phase::Formula.word()),
                 sent: AtomicU64::new(0),
                 random: AtomicU64::new(seed),
-                rule: Rule::DEFAULT,
+                rule: LiveRule::new(Rule::DEFAULT),
                 micros: LazyMicros::new(),
                 clock,
             }
@@ -162,7 +162,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn multiplier(self, calls: f64) -> Result<Self, OutOfRange> {
-        Ok(Self { rule: self.rule.with_multiplier(calls)?, ..self })
+        self.set_multiplier(calls)?;
+        Ok(self)
     }
 
     /// Sets the largest share of the calls that is refused, rounded to ten-thousandths. Default: 0.99.
@@ -191,13 +192,52 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     pub fn max_refused(self, share: f64) -> Result<Self, OutOfRange> {
-        Ok(Self { rule: self.rule.with_max_refused(share)?, ..self })
+        self.set_max_refused(share)?;
+        Ok(self)
+    }
+
+    /// Changes the [multiplier](Self::multiplier) while calls are made. The counts stay.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is not 1.0 to 10.0. Then nothing has changed.
+    pub fn set_multiplier(&self, calls: f64) -> Result<(), OutOfRange> {
+        self.rule.change(|rule| rule.with_multiplier(calls))
+    }
+
+    /// Changes the [largest share that is refused](Self::max_refused) while calls are made. The counts stay.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is not 0.0 to 0.99. Then nothing has changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use damper::ManualClock;
+    /// use damper::throttle::AdaptiveThrottle;
+    ///
+    /// let throttle = AdaptiveThrottle::with_clock(ManualClock::new(), 7);
+    /// for _ in 0..10 {
+    ///     throttle.try_acquire()?.rejected();
+    /// }
+    /// assert_eq!(throttle.status().share_refused(), 0.99);
+    ///
+    /// // All of the calls, whatever the service says, until the cause is known.
+    /// throttle.set_max_refused(0.0).unwrap();
+    /// assert_eq!(throttle.status().share_refused(), 0.0);
+    /// # Ok::<(), damper::throttle::Throttled>(())
+    /// ```
+    pub fn set_max_refused(&self, share: f64) -> Result<(), OutOfRange> {
+        self.rule.change(|rule| rule.with_max_refused(share))
     }
 
     /// Sets all of the rule.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(super) fn with_rule(self, rule: Rule) -> Self {
-        Self { rule, ..self }
+    pub(super) fn set_rule(&self, rule: Rule) {
+        // It cannot fail.
+        _ = self.rule.change(|_| Ok(rule));
     }
 
     /// Makes one call if the throttle lets it pass. `Err` is a rejection. A panic is no verdict.
@@ -330,8 +370,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
 
     /// Returns the word of the next phase, and the share that it refuses.
     fn judge(&self, phase: u64, sums: &CallSums, now: u64) -> (u64, u64) {
-        let phase = Phase::from_word(phase).after(sums, self.rule, now);
-        (phase.word(), phase.refused(sums, self.rule, now))
+        let rule = self.rule.get();
+        let phase = Phase::from_word(phase).after(sums, rule, now);
+        (phase.word(), phase.refused(sums, rule, now))
     }
 
     /// Sends a call although a share is refused, or returns the microseconds until a probe is sent.

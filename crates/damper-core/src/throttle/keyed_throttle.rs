@@ -1,6 +1,6 @@
 //! A throttle for every key.
 
-use super::phase::Rule;
+use super::phase::{LiveRule, Rule};
 use super::{AdaptiveThrottle, Throttled};
 use crate::breaker::Verdict;
 use crate::store::{Evictable, Keyed, Template};
@@ -51,7 +51,7 @@ pub type KeyedThrottle<K, C = DefaultClock, S = Seed> = Keyed<K, ThrottleTemplat
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct ThrottleTemplate<C = DefaultClock> {
-    rule: Rule,
+    rule: LiveRule,
     /// Hashes a key to the seed of its throttle.
     ///
     /// Otherwise all throttles would refuse the same calls, first, second, and so on.
@@ -61,7 +61,7 @@ pub struct ThrottleTemplate<C = DefaultClock> {
 
 impl<C> ThrottleTemplate<C> {
     fn new(seed: Seed, clock: C) -> Self {
-        Self { rule: Rule::DEFAULT, seed, clock }
+        Self { rule: LiveRule::new(Rule::DEFAULT), seed, clock }
     }
 }
 
@@ -76,7 +76,13 @@ impl<K: Hash, C: Clock + Clone> Template<K> for ThrottleTemplate<C> {
     type Value = AdaptiveThrottle<C>;
 
     fn create(&self, key: &K) -> AdaptiveThrottle<C> {
-        AdaptiveThrottle::with_clock(self.clock.clone(), self.seed.hash_one(key)).with_rule(self.rule)
+        let throttle = AdaptiveThrottle::with_clock(self.clock.clone(), self.seed.hash_one(key));
+        Template::<K>::update(self, &throttle);
+        throttle
+    }
+
+    fn update(&self, throttle: &AdaptiveThrottle<C>) {
+        throttle.set_rule(self.rule.get());
     }
 
     fn is_worth_keeping(throttle: &AdaptiveThrottle<C>) -> bool {
@@ -132,31 +138,50 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     /// Sets how many calls may be made for each accepted one. Default: 2.0.
     ///
-    /// It works like [`AdaptiveThrottle::multiplier`]. Call it before the first use.
+    /// It works like [`AdaptiveThrottle::multiplier`].
     ///
     /// # Errors
     ///
     /// [`OutOfRange`] if it is not 1.0 to 10.0.
     pub fn multiplier(self, calls: f64) -> Result<Self, OutOfRange> {
-        let rule = self.template().rule.with_multiplier(calls)?;
-        Ok(self.with_rule(rule))
+        self.set_multiplier(calls)?;
+        Ok(self)
     }
 
     /// Sets the largest share of the calls that is refused. Default: 0.99.
     ///
-    /// It works like [`AdaptiveThrottle::max_refused`]. Call it before the first use.
+    /// It works like [`AdaptiveThrottle::max_refused`].
     ///
     /// # Errors
     ///
     /// [`OutOfRange`] if it is not 0.0 to 0.99.
     pub fn max_refused(self, share: f64) -> Result<Self, OutOfRange> {
-        let rule = self.template().rule.with_max_refused(share)?;
-        Ok(self.with_rule(rule))
+        self.set_max_refused(share)?;
+        Ok(self)
     }
 
-    fn with_rule(self, rule: Rule) -> Self {
-        let (store, template) = self.into_parts();
-        Self::in_store(store, ThrottleTemplate { rule, ..template })
+    /// Changes the multiplier of all present and future throttles while calls are made. Their counts stay.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is not 1.0 to 10.0. Then nothing has changed.
+    pub fn set_multiplier(&self, calls: f64) -> Result<(), OutOfRange> {
+        self.set_rule(|rule| rule.with_multiplier(calls))
+    }
+
+    /// Changes the largest share that is refused of all present and future throttles while calls are made. Their counts stay.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if it is not 0.0 to 0.99. Then nothing has changed.
+    pub fn set_max_refused(&self, share: f64) -> Result<(), OutOfRange> {
+        self.set_rule(|rule| rule.with_max_refused(share))
+    }
+
+    fn set_rule(&self, change: impl Fn(Rule) -> Result<Rule, OutOfRange>) -> Result<(), OutOfRange> {
+        let mut result = Ok(());
+        self.change(|template| result = template.rule.change(change));
+        result
     }
 
     /// Makes one call if the throttle of this key lets it pass. `Err` is a rejection.

@@ -26,13 +26,13 @@ const MILLION: u32 = 1_000_000;
 #[cfg(feature = "alloc")]
 pub struct HedgeConfig {
     /// The extra requests for each call, in thousandths.
-    max_extra: u32,
+    pub(super) max_extra: u32,
     /// The calls that exceed the percentile, in millionths; 0 if they follow `max_extra`.
-    exceeding: u32,
-    repeats_failures: bool,
-    max_attempts: u32,
-    min_delay: Duration,
-    fixed_delay: Option<Duration>,
+    pub(super) exceeding: u32,
+    pub(super) repeats_failures: bool,
+    pub(super) max_attempts: u32,
+    pub(super) min_delay: Duration,
+    pub(super) fixed_delay: Option<Duration>,
 }
 
 impl HedgeConfig {

@@ -48,7 +48,7 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
         Self {
             began,
             delay,
-            repeats_failures: hedge.config().repeats_failures(),
+            repeats_failures: hedge.config.counts().repeats_failures(),
             attempts: 1,
             failed: None,
             first: Some(first()),
@@ -112,7 +112,7 @@ impl<F, G, T: Future, A, E> HedgedCall<F, G, T, Result<A, E>> {
         F: Future<Output = Result<A, E>>,
         G: Future<Output = Result<A, E>>,
     {
-        let (most, repeats) = (hedge.config().max_attempts(), self.repeats_failures);
+        let (most, repeats) = (hedge.config.counts().max_attempts(), self.repeats_failures);
         let mut call = self;
         loop {
             let mut this = call.as_mut().project();

@@ -4,6 +4,7 @@
 // |---|---|
 // | here | `Hedge`: when and how often a call is hedged, and at what cost |
 // | `config` | `HedgeConfig`, its builder and its error |
+// | `live_config` | `LiveConfig`: the settings of a hedge in use |
 // | `status` | `HedgeStatus`: what a hedge did, and what it did not do |
 // | `latencies` | `Latencies`: the latencies of recent calls, and a percentile of them |
 // | `hedged_call` | `HedgedCall`: the concurrent attempts of one call; the rules |
@@ -13,6 +14,7 @@ mod config;
 mod future;
 mod hedged_call;
 mod latencies;
+mod live_config;
 mod status;
 
 pub use config::{HedgeConfig, HedgeConfigBuilder};
@@ -21,11 +23,13 @@ pub use hedged_call::HedgedCall;
 pub use status::HedgeStatus;
 
 use super::{AnyError, Budget, Failure, Retryable, Unlimited};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, SetOnce};
 use crate::time::{Clock, DefaultClock, LazyMicros, Sleep};
+use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 use latencies::Latencies;
+use live_config::LiveConfig;
 
 const THOUSAND: u32 = 1_000;
 
@@ -84,9 +88,9 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// ```
 #[cfg(feature = "alloc")]
 pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
-    config: HedgeConfig,
-    /// `None` if the delay is fixed.
-    latencies: Option<Latencies>,
+    config: LiveConfig,
+    /// Not set while the delay was always fixed.
+    latencies: SetOnce<Latencies>,
     micros: LazyMicros,
     /// The extra requests left, in thousandths.
     allowance: AtomicU32,
@@ -117,9 +121,9 @@ impl<C: Clock> Hedge<C> {
     /// Creates a hedge on a clock of your own. Allocates its histogram unless the delay is fixed.
     #[must_use]
     pub fn with_clock(config: HedgeConfig, clock: C) -> Self {
-        Self {
-            config,
-            latencies: config.fixed_delay().is_none().then(Latencies::new),
+        let hedge = Self {
+            config: LiveConfig::new(&config),
+            latencies: SetOnce::new(),
             micros: LazyMicros::new(),
             allowance: AtomicU32::new(CAPACITY),
             counts: Counts {
@@ -130,7 +134,9 @@ impl<C: Clock> Hedge<C> {
             budget: Unlimited,
             retryable: AnyError,
             clock,
-        }
+        };
+        hedge.set_config(&config);
+        hedge
     }
 }
 
@@ -151,10 +157,36 @@ impl<C, B, V> Hedge<C, B, V> {
         Hedge { config, latencies, micros, allowance, counts, budget, retryable: failure, clock }
     }
 
-    /// Returns the settings.
+    /// Returns the settings in force.
     #[must_use]
-    pub const fn config(&self) -> &HedgeConfig {
-        &self.config
+    pub fn config(&self) -> HedgeConfig {
+        self.config.get()
+    }
+
+    /// Changes the settings while calls are made. The latencies and the extra requests that are left stay.
+    ///
+    /// A call in flight keeps the delay that it waits for. If the delay was fixed until now, it follows the latency once enough calls were seen,
+    /// and the histogram is allocated here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::retry::{Hedge, HedgeConfig};
+    ///
+    /// let hedge = Hedge::new(HedgeConfig::DEFAULT);
+    /// hedge.set_config(&HedgeConfig::builder().max_extra(0.05).build()?);
+    /// assert_eq!(hedge.config().max_extra(), 0.05);
+    /// # }
+    /// # Ok::<(), damper::OutOfRange>(())
+    /// ```
+    pub fn set_config(&self, config: &HedgeConfig) {
+        if config.fixed_delay().is_none() && self.latencies.get().is_none() {
+            // Another thread may have set it meanwhile, which does as well.
+            _ = self.latencies.set(Box::new(Latencies::new()));
+        }
+        self.config.set(config);
     }
 
     /// Returns the clock that measures latencies.
@@ -180,8 +212,8 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
         if let Some(delay) = self.config.fixed_delay() {
             return Some(delay);
         }
-        let exceeding = u64::from(self.config.exceeding_in_millionths());
-        match self.latencies.as_ref()?.percentile(now, exceeding) {
+        let exceeding = u64::from(self.config.counts().exceeding_in_millionths());
+        match self.latencies.get()?.percentile(now, exceeding) {
             0 => None,
             micros => Some(Duration::from_micros(micros).max(self.config.min_delay())),
         }
@@ -198,7 +230,7 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
 
     /// Returns the median of the recent latency, if it is known.
     fn median(&self) -> Option<Duration> {
-        match self.latencies.as_ref()?.median() {
+        match self.latencies.get()?.median() {
             0 => None,
             micros => Some(Duration::from_micros(micros)),
         }
@@ -219,7 +251,7 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
 
     /// Counts a call, which allows a part of an extra request.
     fn began(&self) {
-        self.give(self.config.extra_in_thousandths());
+        self.give(self.config.counts().extra_in_thousandths());
     }
 
     /// Returns whether an extra request is allowed, and withdraws it from all budgets.
@@ -246,7 +278,7 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     ///
     /// The latency of an attempt that was dropped is its age.
     fn record(&self, now: u64, latency: u64) {
-        if let Some(latencies) = &self.latencies {
+        if let Some(latencies) = self.latencies.get() {
             latencies.record(now, latency);
         }
     }

@@ -440,3 +440,58 @@ async fn dropped_calls_count_as_slow() {
     sleep(Duration::from_millis(250)).await;
     assert!(hedge.delay().expect("330 calls") >= Duration::from_millis(200));
 }
+
+/// Settings change in use: the delay, the attempts, and whether the delay follows the latency.
+#[tokio::test(start_paused = true)]
+async fn settings_change_in_use() {
+    let hedge = hedge(fixed(10 * MILLISECOND, 2));
+    let attempts = Cell::new(0);
+    let call = async || {
+        attempts.set(0);
+        let began = Instant::now();
+        let never = || {
+            attempts.set(attempts.get() + 1);
+            let last = attempts.get() == hedge.config().max_attempts();
+            async move { if last { Ok::<_, io::Error>(()) } else { pending().await } }
+        };
+        hedge.run(|_| never()).await.unwrap();
+        (attempts.get(), began.elapsed())
+    };
+    assert_eq!(call().await, (2, 10 * MILLISECOND));
+
+    hedge.set_config(&fixed(20 * MILLISECOND, 4));
+    assert_eq!(call().await, (4, 60 * MILLISECOND));
+
+    // From now on the delay follows the latency, of which nothing is known yet.
+    let measured = HedgeConfig::builder().max_extra(0.5).build().unwrap();
+    hedge.set_config(&measured);
+    assert_eq!((hedge.config(), hedge.delay()), (measured, None));
+    for _ in 0..200 {
+        hedge.run(|_| answer()).await.unwrap();
+    }
+    let delay = hedge.delay().expect("200 calls were seen");
+    assert!((9 * MILLISECOND..=11 * MILLISECOND).contains(&delay), "{delay:?}");
+
+    // The latencies stay while the delay is fixed.
+    hedge.set_config(&fixed(30 * MILLISECOND, 2));
+    assert_eq!(hedge.delay(), Some(30 * MILLISECOND));
+    hedge.set_config(&measured);
+    assert_eq!(hedge.delay(), Some(delay));
+}
+
+#[test]
+fn settings_are_read_as_they_were_set() {
+    let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, ManualClock::new());
+    assert_eq!(hedge.config(), HedgeConfig::DEFAULT);
+    let extremes = [
+        HedgeConfig::builder().max_extra(1.0).percentile(0.25).max_attempts(5).min_delay(Duration::ZERO),
+        HedgeConfig::builder().max_extra(0.001).percentile(0.999).repeat_failures(false).fixed_delay(Duration::ZERO),
+    ];
+    for config in extremes.map(|builder| builder.build().unwrap()) {
+        hedge.set_config(&config);
+        assert_eq!(hedge.config(), config);
+    }
+    // The longest delays are cut to what 64 bits of nanoseconds have.
+    hedge.set_config(&fixed(Duration::MAX, 2));
+    assert_eq!(hedge.delay(), Some(Duration::from_nanos(u64::MAX - 1)));
+}

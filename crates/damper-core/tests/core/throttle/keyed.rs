@@ -182,3 +182,20 @@ fn refusal_is_found_in_the_error_of_a_call() {
     assert!(failed.refusal().is_none() && Throttled::find_in(&failed).is_none());
     assert_eq!(failed.into_boxed().to_string(), "down");
 }
+
+/// Settings that change in use are those of present and of future keys, and the counts stay.
+#[test]
+fn changed_settings_are_those_of_all_keys() {
+    let (_, hosts) = hosts(8);
+    have_rejected(&hosts, 1);
+    hosts.set_max_refused(0.5).unwrap();
+    assert!((share(&hosts, 1) - 0.5).abs() < 1e-9, "{}", share(&hosts, 1));
+    for _ in 0..10 {
+        hosts.get_or_create(&2).try_acquire().unwrap().rejected();
+    }
+    assert!((share(&hosts, 2) - 0.5).abs() < 1e-9, "{}", share(&hosts, 2));
+
+    let error = hosts.set_multiplier(0.5).unwrap_err();
+    assert_eq!(error.to_string(), "multiplier is 0.5, it must be 1.0 to 10.0");
+    assert!((share(&hosts, 1) - 0.5).abs() < 1e-9, "nothing has changed");
+}
