@@ -13,6 +13,7 @@ pub use crate::retry::classify::is_unprocessed;
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};
 pub use crate::timed_body::{BodyLimits, TimedBody};
+pub use crate::wire::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason};
 
 #[cfg(feature = "tower")]
 pub use of_stacks::{reason_of, stack_error};

@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::error::Error;
 use core::fmt::{Display, Write};
 use core::iter::successors;
@@ -13,17 +14,18 @@ use core::time::Duration;
 use damper_core::breaker::{CallError, CircuitOpen};
 use damper_core::concurrency::{BulkheadFull, LimitSetRefusal, NotAdmitted};
 use damper_core::deadline::DeadlineExceeded;
-use damper_core::gate::{AnyRefusal, Either, Refusal, RefusalKind};
+use damper_core::gate::{AnyRefusal, Either, Refusal, RefusalKind, Standing};
 use damper_core::internal::{refusal_in, shared_refusal, source_of};
 use damper_core::is_refusal;
 use damper_core::limit::{Denied, LimitSetDenied};
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::throttle::{PaceTooSlow, Throttled};
-use damper_http::internal::reason_of;
+use damper_http::internal::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason, reason_of};
 use damper_http::{Limited, Refusal as LimitRefusal};
+use std::collections::HashMap;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
-use tonic_types::{ErrorDetails, StatusExt};
+use tonic_types::{ErrorDetails, QuotaViolation, StatusExt};
 
 /// The wait for a probe or a call to end, whose duration is unknown.
 pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
@@ -33,14 +35,34 @@ pub(crate) const A_SECOND: Duration = Duration::from_secs(1);
 /// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry. They do
 /// not read the details. To HTTP the status is a `200 OK`, which caches must not store.
 pub(crate) fn status(code: Code, refusal: &impl Display, retry_after: Option<Duration>) -> Status {
+    status_with(code, refusal, retry_after, ErrorDetails::new())
+}
+
+/// Returns a refusal as a status, with the quota that is used up as a `google.rpc.QuotaFailure` and its label as a `google.rpc.ErrorInfo`.
+fn refusal_status(code: Code, refusal: &impl Refusal, retry_after: Option<Duration>) -> Status {
+    let mut details = ErrorDetails::new();
+    if let Some(Standing { quota, .. }) = refusal.standing() {
+        let violation = QuotaViolation {
+            quota_value: quota.limit().into(),
+            ..QuotaViolation::new(QUOTA_SUBJECT, quota.to_string())
+        };
+        details.set_quota_failure(Vec::from([violation]));
+    }
+    details.set_error_info(error_reason(refusal.label()), ERROR_DOMAIN, HashMap::new());
+    status_with(code, refusal, retry_after, details)
+}
+
+fn status_with(code: Code, refusal: &impl Display, retry_after: Option<Duration>, mut details: ErrorDetails) -> Status {
     // Most messages fit, so that it does not grow while it is written.
     let mut message = String::with_capacity(64);
     // Writing to a string cannot fail.
     _ = write!(message, "{refusal}");
-    let mut status = match retry_after {
-        Some(wait) => Status::with_error_details(code, message, ErrorDetails::with_retry_info(Some(wait))),
-        None => Status::new(code, message),
-    };
+    if retry_after.is_some() {
+        details.set_retry_info(retry_after);
+    }
+    let has_details = retry_after.is_some() || details.has_quota_failure_violations() || details.error_info().is_some();
+    let mut status =
+        if has_details { Status::with_error_details(code, message, details) } else { Status::new(code, message) };
     if code == Code::ResourceExhausted
         && let Some(millis) = retry_after.and_then(|wait| i32::try_from(wait.as_nanos().div_ceil(1_000_000)).ok())
     {
@@ -113,6 +135,9 @@ pub(crate) fn gave_up_message<E>(error: &RetryError<E>) -> String {
 /// | [`Either`] | as the refusal in it | |
 /// | [`AnyRefusal`], one of your own by [`status_of_refusal`] | by its kind | the wait |
 ///
+/// The status of a refusal also has a `google.rpc.ErrorInfo` of the domain `damper`. Its reason is the [label](Refusal::label) in capitals, such as
+/// `CIRCUIT_OPEN`. That of a limit that knows its quota has a `google.rpc.QuotaFailure` with the quota. Neither names the caller.
+///
 /// # Examples
 ///
 /// ```
@@ -180,7 +205,7 @@ pub trait IntoStatus {
 /// ```
 pub fn status_of_refusal(refusal: impl Refusal) -> Status {
     let kind = refusal.kind();
-    let mut status = status(code_of(kind), &refusal, refusal.retry_after().or_else(|| usual_wait(kind)));
+    let mut status = refusal_status(code_of(kind), &refusal, refusal.retry_after().or_else(|| usual_wait(kind)));
     status.set_source(shared_refusal(refusal));
     status
 }
@@ -222,19 +247,19 @@ impl<A: IntoStatus, B: IntoStatus> IntoStatus for Either<A, B> {
 /// The error of a limit that could not decide is `INTERNAL`, without its source.
 impl IntoStatus for LimitRefusal {
     fn into_status(self) -> Status {
-        status(code_of(self.kind()), &self, self.retry_after())
+        refusal_status(code_of(self.kind()), &self, self.retry_after())
     }
 }
 
 impl IntoStatus for Limited {
     fn into_status(self) -> Status {
-        status(Code::ResourceExhausted, &self, self.retry_after())
+        LimitRefusal::from(self).into_status()
     }
 }
 
 impl IntoStatus for PaceTooSlow {
     fn into_status(self) -> Status {
-        let mut status = status(Code::DeadlineExceeded, &self, Some(self.retry_after()));
+        let mut status = refusal_status(Code::DeadlineExceeded, &self, Some(self.retry_after()));
         status.set_source(Arc::new(self));
         status
     }
@@ -280,6 +305,8 @@ mod tests {
     use core::pin::pin;
     use core::task::{Context, Poll, Waker};
     use damper_core::gate::{Answer, AnswerOf, Ask, Gate, Never};
+    use damper_core::quota::Quota;
+    use damper_core::{BreakerConfig, CircuitBreaker};
     use damper_http::{ConcurrencyLayer, Head};
     use http::{HeaderMap, Request, Response};
     use tower::Service;
@@ -290,6 +317,8 @@ mod tests {
         kind: RefusalKind,
         text: &'static str,
         wait: Duration,
+        quota: Option<Quota>,
+        label: &'static str,
     }
 
     impl fmt::Display for Refused {
@@ -307,6 +336,14 @@ mod tests {
 
         fn retry_after(&self) -> Option<Duration> {
             Some(self.wait)
+        }
+
+        fn standing(&self) -> Option<Standing> {
+            self.quota.map(|quota| Standing::new(quota, 0, None))
+        }
+
+        fn label(&self) -> &'static str {
+            self.label
         }
     }
 
@@ -336,6 +373,29 @@ mod tests {
         response.headers().clone()
     }
 
+    #[test]
+    fn refusals_say_which_quota_is_used_up_and_why() {
+        let quota = Some(Quota::per_second(10).burst(20));
+        let (kind, wait) = (RefusalKind::OverLimit, Duration::from_secs(3));
+        let refused = status_of_refusal(Refused { kind, text: "no", wait, quota, label: "over_limit" });
+        let details = refused.get_error_details();
+        let violation = &details.quota_failure().unwrap().violations[0];
+        assert_eq!(
+            (&*violation.subject, &*violation.description, violation.quota_value),
+            ("caller", "10/s burst 20", 10)
+        );
+        let info = details.error_info().unwrap();
+        assert_eq!((&*info.reason, &*info.domain), ("OVER_LIMIT", "damper"));
+        assert_eq!(details.retry_info().unwrap().retry_delay, Some(wait));
+
+        let breaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+        breaker.force_open();
+        let open = status_of_refusal(breaker.try_acquire().unwrap_err());
+        let details = open.get_error_details();
+        assert_eq!(details.error_info().unwrap().reason, "CIRCUIT_OPEN");
+        assert!(details.quota_failure().is_none());
+    }
+
     /// damper-http writes the headers of a refusal without tonic.
     #[test]
     fn servers_refuse_with_the_headers_of_tonics_status() {
@@ -351,10 +411,16 @@ mod tests {
         ];
         let long = "a".repeat(300).leak();
         let texts = ["", "full", "100 % of \"a\" <b> {c} `d` #e?~", "voll: \u{20ac}\u{0}\n\u{7f}", long];
-        for kind in [RefusalKind::OverLimit, RefusalKind::Unavailable, RefusalKind::Failed] {
+        let quotas =
+            [None, Some(Quota::per_second(10).burst(20)), Some(Quota::per_minute(u32::MAX)), Some(Quota::UNLIMITED)];
+        let labels = ["over_limit", "", "by the hour: 9 \u{e4}", long];
+        let kinds = [RefusalKind::OverLimit, RefusalKind::Unavailable, RefusalKind::Failed];
+        for (kind, (quota, label)) in
+            kinds.into_iter().flat_map(|kind| quotas.into_iter().zip(labels).map(move |details| (kind, details)))
+        {
             for (wait, text) in waits.into_iter().flat_map(|wait| texts.map(|text| (wait, text))) {
-                let refusal = Refused { kind, text, wait };
-                let expected = status(code_of(kind), &refusal, Some(wait)).into_http::<()>();
+                let refusal = Refused { kind, text, wait, quota, label };
+                let expected = refusal_status(code_of(kind), &refusal, Some(wait)).into_http::<()>();
                 assert_eq!(&headers_of(&refusal), expected.headers(), "{refusal:?}");
             }
         }

@@ -7,7 +7,8 @@ use crate::rate_limit::Refused;
 use crate::rate_limit::grpc;
 use crate::telemetry::Observe;
 use crate::timed_body::TimedBody;
-use crate::{Body, Head, wire};
+use crate::wire::{self, StatusDetails};
+use crate::{Body, Head};
 use alloc::boxed::Box;
 use bytes::Bytes;
 use damper_core::gate::{AnswerOf, Ask, Gate, Refusal};
@@ -57,7 +58,8 @@ where
         telemetry.refused(&head, &refusal);
         let wait = refusal.retry_after().unwrap_or(*retry_after);
         if let Some(content_type) = grpc::grpc_type(&head) {
-            return Box::new(Refused::mark(grpc::refusal(content_type, refusal.kind(), &refusal, Some(wait))));
+            let details = StatusDetails { retry_after: Some(wait), ..StatusDetails::of(&refusal) };
+            return Box::new(Refused::mark(grpc::refusal(content_type, refusal.kind(), &refusal, &details)));
         }
         let status = StatusCode::from_u16(refusal.kind().http_status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
         let mut response = Refused::mark(body.response(&head, status, &refusal));

@@ -1,9 +1,10 @@
 //! How HTTP and gRPC carry a timeout, and how a server reports that it has passed.
 
 use super::TimeoutHeader;
+use crate::Head;
 use crate::rate_limit::grpc::{self, grpc_type};
 use crate::rate_limit::refusal_body::plain_text;
-use crate::{Head, wire};
+use crate::wire::{self, StatusDetails};
 use bytes::Bytes;
 use core::time::Duration;
 use damper_core::deadline::DeadlineExceeded;
@@ -59,7 +60,9 @@ impl Protocol {
     pub(super) fn response(&self, exceeded: DeadlineExceeded) -> Response<Bytes> {
         match self {
             Self::Http => plain_text(StatusCode::GATEWAY_TIMEOUT, &exceeded).map(Bytes::from),
-            Self::Grpc { content_type } => grpc::trailers_only(content_type, DEADLINE_EXCEEDED, &exceeded, None),
+            Self::Grpc { content_type } => {
+                grpc::trailers_only(content_type, DEADLINE_EXCEEDED, &exceeded, &StatusDetails::default())
+            }
         }
     }
 
@@ -74,7 +77,7 @@ impl Protocol {
             return None;
         }
         let mut trailers = HeaderMap::new();
-        grpc::write_status(&mut trailers, DEADLINE_EXCEEDED, &exceeded, None);
+        grpc::write_status(&mut trailers, DEADLINE_EXCEEDED, &exceeded, &StatusDetails::default());
         Some(trailers)
     }
 }

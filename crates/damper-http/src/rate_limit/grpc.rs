@@ -3,11 +3,10 @@
 use super::RateLimitLayer;
 use crate::Head;
 use crate::limit::{Detail, Limit, NoWait, Refusal};
-use crate::wire::{write_grpc_pushback, write_grpc_status};
+use crate::wire::{StatusDetails, write_grpc_pushback, write_grpc_status};
 use alloc::string::String;
 use bytes::Bytes;
 use core::fmt::{Display, Write};
-use core::time::Duration;
 use damper_core::gate::{Refusal as _, RefusalKind};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
@@ -41,10 +40,10 @@ pub fn is_grpc_type(content_type: &[u8]) -> bool {
 /// Returns the response to a gRPC request that a rate limit refuses.
 pub(super) fn response(content_type: &HeaderValue, refusal: &Refusal) -> Response<Bytes> {
     // The message leaves out the source of a limit's error, which is for callbacks and logs and not for clients.
-    self::refusal(content_type, refusal.kind(), refusal, refusal.retry_after())
+    self::refusal(content_type, refusal.kind(), refusal, &StatusDetails::of(refusal))
 }
 
-/// Returns a response with the status of a refusal of this kind, and this wait.
+/// Returns a response with the status of a refusal of this kind, and these details.
 ///
 /// A limit's wait is also its pushback, which gRPC's own clients read if `RESOURCE_EXHAUSTED` is among the codes that they retry.
 #[cold]
@@ -52,10 +51,10 @@ pub(crate) fn refusal(
     content_type: &HeaderValue,
     kind: RefusalKind,
     refusal: &impl Display,
-    retry_after: Option<Duration>,
+    details: &StatusDetails,
 ) -> Response<Bytes> {
-    let mut response = trailers_only(content_type, kind.grpc_code(), refusal, retry_after);
-    if let (RefusalKind::OverLimit, Some(wait)) = (kind, retry_after) {
+    let mut response = trailers_only(content_type, kind.grpc_code(), refusal, details);
+    if let (RefusalKind::OverLimit, Some(wait)) = (kind, details.retry_after) {
         write_grpc_pushback(response.headers_mut(), wait);
     }
     response
@@ -68,23 +67,23 @@ pub(crate) fn trailers_only(
     content_type: &HeaderValue,
     code: u32,
     message: &impl Display,
-    retry_after: Option<Duration>,
+    details: &StatusDetails,
 ) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, content_type.clone());
     headers.insert(CACHE_CONTROL, NO_STORE);
-    write_status(headers, code, message, retry_after);
+    write_status(headers, code, message, details);
     response
 }
 
 /// Writes a status whose message displays like this.
-pub(crate) fn write_status(headers: &mut HeaderMap, code: u32, message: &impl Display, retry_after: Option<Duration>) {
+pub(crate) fn write_status(headers: &mut HeaderMap, code: u32, message: &impl Display, details: &StatusDetails) {
     // Most messages fit, so that it does not grow while it is written.
     let mut text = String::with_capacity(64);
     // Writing to a string cannot fail.
     _ = write!(text, "{message}");
-    write_grpc_status(headers, code, &text, retry_after);
+    write_grpc_status(headers, code, &text, details);
 }
 
 /// Decides on a gRPC request that another service answers.

@@ -1,9 +1,11 @@
 //! A status of gRPC in headers or trailers, as the protocol over HTTP/2 writes it.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
+use damper_core::gate::Refusal;
+use damper_core::quota::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -18,21 +20,66 @@ const GRPC_DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bi
 /// They do not read the details of a status.
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 
-/// The type of the details that have a wait.
+/// The type of the detail that has a wait.
 const RETRY_INFO: &str = "type.googleapis.com/google.rpc.RetryInfo";
+
+/// The type of the detail that has a quota.
+const QUOTA_FAILURE: &str = "type.googleapis.com/google.rpc.QuotaFailure";
+
+/// The type of the detail that has a cause.
+const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
+
+/// The subject of a quota: damper names no client in a response.
+pub const QUOTA_SUBJECT: &str = "caller";
+
+/// The domain of the reasons of [`ErrorInfo`](ERROR_INFO).
+pub const ERROR_DOMAIN: &str = "damper";
 
 /// The longest wait that the details can have, which is about 10,000 years.
 const LONGEST: Duration = Duration::new(315_576_000_000, 999_999_999);
 
-/// Writes the code and the message of a status, and the wait as a `google.rpc.RetryInfo`.
-pub(crate) fn write_grpc_status(headers: &mut HeaderMap, code: u32, message: &str, retry_after: Option<Duration>) {
+/// The details that a status has beside its code and its message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StatusDetails {
+    /// The wait, for a `google.rpc.RetryInfo`.
+    pub(crate) retry_after: Option<Duration>,
+    /// The quota that is used up, for a `google.rpc.QuotaFailure`.
+    pub(crate) quota: Option<Quota>,
+    /// The [label](damper_core::gate::Refusal::label) of the refusal, for a `google.rpc.ErrorInfo`.
+    pub(crate) label: Option<&'static str>,
+}
+
+impl StatusDetails {
+    /// Returns the details of a gate's refusal.
+    pub(crate) fn of(refusal: &impl Refusal) -> Self {
+        let quota = refusal.standing().map(|standing| standing.quota);
+        Self { retry_after: refusal.retry_after(), quota, label: Some(refusal.label()) }
+    }
+
+    /// Returns whether there are none.
+    const fn is_empty(&self) -> bool {
+        matches!(self, Self { retry_after: None, quota: None, label: None })
+    }
+}
+
+/// Writes the code, the message and the details of a status.
+pub(crate) fn write_grpc_status(headers: &mut HeaderMap, code: u32, message: &str, details: &StatusDetails) {
     headers.insert(GRPC_STATUS, code.into());
     if !message.is_empty() {
         insert(headers, GRPC_MESSAGE, percent_encoded(message).into());
     }
-    if let Some(wait) = retry_after {
-        insert(headers, GRPC_DETAILS, base64(&status_with_wait(code, message, wait)).into());
+    if !details.is_empty() {
+        insert(headers, GRPC_DETAILS, base64(&status(code, message, details)).into());
     }
+}
+
+/// Returns a label as the reason of a `google.rpc.ErrorInfo`.
+///
+/// It has at most 63 of `A` to `Z`, digits and `_`, as google.aip.dev/193 demands: `no_slot` is `NO_SLOT`.
+#[must_use]
+pub fn error_reason(label: &str) -> String {
+    let reason = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_uppercase() } else { '_' };
+    label.chars().map(reason).take(63).collect()
 }
 
 /// Writes the wait of a limit for gRPC's own clients, rounded up.
@@ -84,21 +131,34 @@ fn base64(bytes: &[u8]) -> String {
     encoded
 }
 
-/// Returns a `google.rpc.Status` whose only detail is a `google.rpc.RetryInfo`.
-fn status_with_wait(code: u32, message: &str, wait: Duration) -> Vec<u8> {
-    let wait = wait.min(LONGEST);
-    let mut duration = Message::new();
-    duration.number(1, wait.as_secs()).number(2, wait.subsec_nanos().into());
-    let mut info = Message::new();
-    info.bytes(1, &duration.0);
-    let mut detail = Message::new();
-    detail.bytes(1, RETRY_INFO.as_bytes()).bytes(2, &info.0);
+/// Returns a `google.rpc.Status`.
+fn status(code: u32, message: &str, details: &StatusDetails) -> Vec<u8> {
     let mut status = Message::new();
     status.number(1, code.into());
-    if !message.is_empty() {
-        status.bytes(2, message.as_bytes());
+    status.text(2, message);
+    let mut detail = |name: &str, message: &Message| {
+        let mut any = Message::new();
+        any.text(1, name).bytes(2, &message.0);
+        status.bytes(3, &any.0);
+    };
+    if let Some(wait) = details.retry_after {
+        let wait = wait.min(LONGEST);
+        let (mut duration, mut info) = (Message::new(), Message::new());
+        duration.number(1, wait.as_secs()).number(2, wait.subsec_nanos().into());
+        info.bytes(1, &duration.0);
+        detail(RETRY_INFO, &info);
     }
-    status.bytes(3, &detail.0);
+    if let Some(quota) = details.quota {
+        let (mut violation, mut failure) = (Message::new(), Message::new());
+        violation.text(1, QUOTA_SUBJECT).text(2, &quota.to_string()).number(7, quota.limit().into());
+        failure.bytes(1, &violation.0);
+        detail(QUOTA_FAILURE, &failure);
+    }
+    if let Some(label) = details.label {
+        let mut info = Message::new();
+        info.text(1, &error_reason(label)).text(2, ERROR_DOMAIN);
+        detail(ERROR_INFO, &info);
+    }
     status.0
 }
 
@@ -119,7 +179,12 @@ impl Message {
         self
     }
 
-    /// Appends a text or another message.
+    /// Appends a text, unless it is empty, which is the default.
+    fn text(&mut self, field: u8, text: &str) -> &mut Self {
+        if text.is_empty() { self } else { self.bytes(field, text.as_bytes()) }
+    }
+
+    /// Appends another message.
     fn bytes(&mut self, field: u8, bytes: &[u8]) -> &mut Self {
         self.0.push(field << 3 | 2);
         self.varint(bytes.len() as u64);

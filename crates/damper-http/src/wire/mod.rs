@@ -40,7 +40,8 @@ mod trusted_proxies;
 mod x_forwarded_for;
 mod x_rate_limit;
 
-pub(crate) use grpc_status::{GRPC_STATUS, write_grpc_pushback, write_grpc_status};
+pub use grpc_status::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason};
+pub(crate) use grpc_status::{GRPC_STATUS, StatusDetails, write_grpc_pushback, write_grpc_status};
 pub use grpc_timeout::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use rate_limit_status::RateLimitStatus;
