@@ -138,6 +138,7 @@
 //! | `config` | | settings from TOML, JSON, YAML and environment variables, checked and reloaded live |
 //! | `mesh` | | documents of the protocol Mesh, and servers and clients that speak it over HTTP (with `http`) |
 //! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what those for HTTP and Mesh do |
+//! | `opentelemetry` | | names of OpenTelemetry's proposals for these metrics, and as attributes of spans (with `metrics`) |
 //! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
 //! | `logs` | | limits of log calls for the facade `log`, and with `defmt` for firmware |
 //! | `logs-tracing` | | these for the facade `tracing`, and a layer with a limit per call site (with `logs` and `std`) |

@@ -59,6 +59,15 @@
 //! Refusals by a bare [`RateLimiter`](crate::RateLimiter) are not counted: a refusal writes nothing, so that a flood
 //! stays cheap. Count them where you handle them, or put the limiter behind a layer.
 //!
+//! # OpenTelemetry
+//!
+//! With the feature `opentelemetry`, [`OtelNames`](crate::metrics::OtelNames) gives the metrics the names of OpenTelemetry's proposals on their way to
+//! a meter, such as `ratelimiter.name` for the label `limit`. [`metrics::otel`](crate::metrics::otel) has the table and an example.
+//!
+//! The layers of `damper::http` and of `damper::mesh` then also set attributes on the span that is current: `ratelimiter.result`, `circuitbreaker.state` and so
+//! on, with the cause of a refusal. A breaker's change is an event of the span. The span may be one of the crate `opentelemetry` or, by
+//! tracing-opentelemetry, of `tracing`. A span that is not recorded costs a look at a thread-local.
+//!
 //! # A dashboard and alerts
 //!
 //! [`dashboard.json`](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/dashboard.json) is imported into

@@ -52,6 +52,8 @@
 //! of Prometheus are generated from it:
 //! [`dashboard.json`](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/dashboard.json) and
 //! [`alerts.yaml`](https://github.com/damper-rs/damper/blob/main/crates/damper-metrics/alerts.yaml).
+//!
+//! With the feature `opentelemetry`, the recorder `OtelNames` gives them the names that OpenTelemetry's proposals have.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 // | file | idea |
@@ -61,11 +63,14 @@
 // | `source`, `readings` | the things that an exporter reads, and their values |
 // | `sources/` | the metrics of each primitive |
 // | `exporter` | the exporter |
+// | `otel` | the names of OpenTelemetry |
 // | `transition_counter` | counts the state changes of breakers |
 
 pub mod catalogue;
 mod exporter;
 mod metric;
+#[cfg(feature = "opentelemetry")]
+pub mod otel;
 mod readings;
 mod source;
 mod sources;
@@ -73,6 +78,8 @@ mod transition_counter;
 
 pub use exporter::Exporter;
 pub use metric::{Kind, Metric};
+#[cfg(feature = "opentelemetry")]
+pub use otel::OtelNames;
 pub use readings::Readings;
 pub use source::{NamedSource, Source};
 pub use transition_counter::TransitionCounter;

@@ -1,4 +1,4 @@
-//! Counts and logs, by the facades `metrics` and `tracing`, each behind a feature.
+//! Counts, logs and attributes of spans, by the facades `metrics`, `tracing` and `opentelemetry`, each behind a feature.
 //!
 //! Without these nothing is recorded. Names of metrics are those of damper-metrics; the docs of [`http`](super) list the events of logs.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]
@@ -10,6 +10,7 @@
 // | `observe` | `Observe`: the seam between gates and their layers |
 // | this one | `Telemetry`: counts and logs the events of a layer |
 // | `completion` | what is judged by the wrong protocol |
+// | `span_attributes` | the attributes of OpenTelemetry on the current span |
 // | `log_sampler` | which of many similar events are logged |
 
 mod completion;
@@ -18,6 +19,8 @@ mod kind;
 mod log_sampler;
 mod observe;
 mod refusal_details;
+#[cfg(feature = "opentelemetry")]
+mod span_attributes;
 
 pub(super) use completion::log_grpc_judged_by_http;
 pub use kind::{Event, Kind};
@@ -38,6 +41,8 @@ use damper_core::deadline::DeadlineExceeded;
 use damper_core::gate::Refusal;
 #[cfg(feature = "tracing")]
 use log_sampler::{LogSampler, Sample, millis};
+#[cfg(feature = "opentelemetry")]
+use span_attributes::SpanAttributes;
 #[cfg(feature = "metrics")]
 use {
     alloc::vec::Vec,
@@ -66,6 +71,8 @@ struct Layer {
     /// Each is looked up at its first use, because until then no recorder may be installed.
     #[cfg(feature = "metrics")]
     counters: [OnceLock<Counter>; Event::COUNT],
+    #[cfg(feature = "opentelemetry")]
+    attributes: SpanAttributes,
     #[cfg(feature = "tracing")]
     refusals: LogSampler,
     /// Rejections and errors.
@@ -87,6 +94,8 @@ impl Telemetry {
                 name: name.to_owned(),
                 #[cfg(feature = "metrics")]
                 counters: [const { OnceLock::new() }; Event::COUNT],
+                #[cfg(feature = "opentelemetry")]
+                attributes: SpanAttributes::new(kind, name),
                 #[cfg(feature = "tracing")]
                 refusals: LogSampler::default(),
                 #[cfg(feature = "tracing")]
@@ -113,6 +122,10 @@ impl Telemetry {
     /// Counts an event.
     #[inline]
     pub fn count(&self, event: Event) {
+        #[cfg(feature = "opentelemetry")]
+        if event == Event::Allowed {
+            self.layer.attributes.decided("allowed");
+        }
         #[cfg(feature = "metrics")]
         self.layer.counters[event as usize].get_or_init(|| self.layer.counter(event, Vec::new())).increment(1);
     }
@@ -131,9 +144,13 @@ impl Telemetry {
             Ok(_) => {
                 self.count(Event::Allowed);
                 #[cfg(feature = "metrics")]
-                if state() == State::HalfOpen {
+                let state = state();
+                #[cfg(feature = "metrics")]
+                if state == State::HalfOpen {
                     self.count(Event::Probe);
                 }
+                #[cfg(feature = "opentelemetry")]
+                self.layer.attributes.in_state(state);
             }
             Err(open) => self.record_open(open),
         }
@@ -142,11 +159,15 @@ impl Telemetry {
     /// Records the refusal of a breaker.
     #[cold]
     pub(crate) fn record_open(&self, open: &CircuitOpen) {
+        #[cfg(feature = "opentelemetry")]
+        self.layer.attributes.in_state(State::Open);
         self.record_refused(open, || RefusalDetails { retry_after: open.retry_after(), ..RefusalDetails::default() });
     }
 
     /// Logs a state change of the breaker of a host.
     pub(crate) fn record_change(&self, host: &str, change: StateChange) {
+        #[cfg(feature = "opentelemetry")]
+        span_attributes::add_change(&self.layer.name, host, change);
         #[cfg(feature = "tracing")]
         {
             let (name, from, to, why) = (&self.layer.name, change.from(), change.to(), change.cause());
@@ -194,6 +215,8 @@ impl Telemetry {
         refused: impl Fn() -> RefusalDetails<'a>,
         key: impl FnOnce() -> Option<String>,
     ) {
+        #[cfg(feature = "opentelemetry")]
+        self.layer.attributes.refused(&refused());
         #[cfg(feature = "metrics")]
         if Event::Refused.metric(self.layer.kind).is_some() {
             match refused().labels() {
@@ -227,6 +250,8 @@ impl Telemetry {
     /// Records that a limit could not decide on a request.
     #[cold]
     pub(crate) fn record_undecided(&self, error: &LimitError) {
+        #[cfg(feature = "opentelemetry")]
+        self.layer.attributes.decided("error");
         #[cfg(feature = "metrics")]
         {
             let cause = if matches!(error, LimitError::MissingPeer(_)) { "missing_peer" } else { "other" };

@@ -15,6 +15,7 @@ mod decision_log;
 mod hedge;
 mod keyed_limits;
 mod network_prefixes;
+mod opentelemetry;
 mod pacing;
 mod pacing_experiment;
 mod rate_limit;

@@ -2,4 +2,6 @@
 
 mod exporter;
 mod generated;
+#[cfg(feature = "opentelemetry")]
+mod opentelemetry;
 mod unchanged_decisions;

@@ -1,0 +1,108 @@
+//! Attributes of OpenTelemetry on the span that is current while a layer decides.
+//!
+//! That is the span of the request on a server, and the one around the call on a client. A subscriber of `tracing` makes its span current if it
+//! has the layer of tracing-opentelemetry, from version 0.32 on. The names are those of [`damper_metrics::otel`]. If several layers of
+//! a kind decide on one request, the last one is on the span; a refusal is always the last.
+
+use super::{Kind, RefusalDetails};
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::ToString;
+use damper_core::breaker::{State, StateChange};
+use damper_metrics::otel;
+use opentelemetry::trace::{SpanRef, TraceContextExt};
+use opentelemetry::{Context, Key, KeyValue};
+
+/// The attributes that a layer sets, made once.
+#[derive(Debug)]
+pub(super) struct SpanAttributes {
+    name: KeyValue,
+    /// `None` for a kind that has another way to say it.
+    result: Option<Key>,
+}
+
+impl SpanAttributes {
+    pub(super) fn new(kind: Kind, name: &str) -> Self {
+        let group = group(kind);
+        let name = KeyValue::new(otel::attribute(group, kind.label()), name.to_owned());
+        let result = match kind {
+            Kind::Breaker | Kind::ServerDeadline | Kind::ClientDeadline => None,
+            _ => Some(Key::new(format!("{}.result", otel::namespace(group)))),
+        };
+        Self { name, result }
+    }
+
+    /// Sets the name and the result of a decision: `allowed`, `refused` or `error`.
+    #[inline]
+    pub(super) fn decided(&self, result: &'static str) {
+        on_span(|span| self.set(span, result));
+    }
+
+    /// Sets the name and the result, and the details of a refusal.
+    #[cold]
+    pub(super) fn refused(&self, details: &RefusalDetails<'_>) {
+        on_span(|span| {
+            self.set(span, "refused");
+            for label in details.labels() {
+                span.set_attribute(KeyValue::new(otel::attribute("", label.key()), label.value().to_owned()));
+            }
+            if let Some(wait) = details.retry_after {
+                span.set_attribute(KeyValue::new("damper.retry_after", wait.as_secs_f64()));
+            }
+            if details.stage.is_some() {
+                span.set_attribute(KeyValue::new(otel::TIMEOUT_OCCURRED, true));
+                let duration = details.specified.map(|specified| specified.as_secs_f64());
+                span.set_attributes(duration.map(|seconds| KeyValue::new(otel::TIMEOUT_DURATION, seconds)));
+            }
+        });
+    }
+
+    /// Sets the name and the state of a breaker.
+    #[inline]
+    pub(super) fn in_state(&self, state: State) {
+        on_span(|span| {
+            span.set_attribute(self.name.clone());
+            span.set_attribute(KeyValue::new(otel::BREAKER_STATE, state.to_string()));
+        });
+    }
+
+    fn set(&self, span: &SpanRef<'_>, result: &'static str) {
+        span.set_attribute(self.name.clone());
+        span.set_attributes(self.result.clone().map(|key| KeyValue::new(key, result)));
+    }
+}
+
+/// Adds a state change of a breaker to the span, as an event.
+pub(super) fn add_change(name: &str, host: &str, change: StateChange) {
+    on_span(|span| {
+        let group = group(Kind::Breaker);
+        let attributes = [
+            (otel::attribute(group, "breaker"), name.to_owned()),
+            (otel::attribute(group, "host"), host.to_owned()),
+            (otel::attribute(group, "from"), change.from().to_string()),
+            (otel::attribute(group, "to"), change.to().to_string()),
+            (otel::attribute(group, "cause"), change.cause().to_string()),
+        ];
+        let attributes = attributes.map(|(key, value)| KeyValue::new(key, value)).into();
+        span.add_event(otel::BREAKER_STATE_CHANGE, attributes);
+    });
+}
+
+/// Runs `set` if there is a span that is recorded.
+#[inline]
+fn on_span(set: impl FnOnce(&SpanRef<'_>)) {
+    Context::map_current(|context| {
+        let span = context.span();
+        if span.is_recording() {
+            set(&span);
+        }
+    });
+}
+
+/// Returns the group of the metrics of a kind of layers.
+const fn group(kind: Kind) -> &'static str {
+    match kind {
+        Kind::ServerConcurrency | Kind::ClientConcurrency => "concurrency",
+        _ => kind.label(),
+    }
+}
