@@ -115,6 +115,7 @@ pub mod keyed;
 pub mod limit;
 mod out_of_range;
 pub mod quota;
+mod ramp;
 pub mod retry;
 pub mod setting;
 pub mod shadow;
@@ -158,6 +159,7 @@ pub use out_of_range::OutOfRange;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub use quota::Plan;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};
+pub use ramp::Ramp;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -192,6 +192,7 @@ macro_rules! atomic {
     };
 }
 
+atomic!(pub(crate) AtomicU16, u16);
 atomic!(pub(crate) AtomicU32, u32);
 atomic!(pub AtomicU64, u64);
 atomic!(pub(crate) AtomicUsize, usize);
