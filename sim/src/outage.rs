@@ -3,7 +3,7 @@
 //! Each client has a breaker and calls at random times. The service has workers and a queue. In the outage every call fails at once.
 //! Then the service is back with half of its workers, fewer than the calls need, and gets the other half within the warm-up. It does
 //! not notice that a client has given up: it works for calls that have timed out. Hostile clients have no breaker, and repeat a failed
-//! call until it succeeds.
+//! call up to ten times.
 
 use crate::random::Random;
 use damper::breaker::Permit;
@@ -51,8 +51,9 @@ const WATCHED_SECONDS: u64 = 300;
 const TIMEOUT: u64 = seconds(1);
 const SERVICE_MICROS: f64 = 50_000.0;
 const LONGEST_QUEUE: usize = 10_000;
-/// The time after which a hostile client repeats a failed call.
+/// The time after which a hostile client repeats a failed call, and how often it does.
 const REPEAT: u64 = 100_000;
+const REPEATS: u32 = 10;
 
 const fn seconds(seconds: u64) -> u64 {
     seconds * 1_000_000
@@ -64,7 +65,7 @@ enum Event {
     /// A client has a call to make.
     Arrival { client: usize },
     /// A hostile client repeats a call.
-    Repeat { client: usize },
+    Repeat { client: usize, attempt: u32 },
     /// A worker has finished a call.
     Finished { call: usize },
     /// A client gives up on a call.
@@ -77,6 +78,7 @@ enum Event {
 #[derive(Debug)]
 struct Call {
     client: usize,
+    attempt: u32,
     began: u64,
     /// `None` if the client is hostile.
     permit: Option<Permit<Arc<CircuitBreaker<Arc<ManualClock>>>>>,
@@ -184,9 +186,9 @@ impl Run {
                     if !self.is_hostile(client) {
                         self.seconds[(at / seconds(1)) as usize][0] += 1;
                     }
-                    self.call(client);
+                    self.call(client, 0);
                 }
-                Event::Repeat { client } => self.call(client),
+                Event::Repeat { client, attempt } => self.call(client, attempt),
                 Event::Finished { call } => {
                     self.busy -= 1;
                     self.ended(call, true);
@@ -228,7 +230,7 @@ impl Run {
     }
 
     /// Makes a call, unless the client's breaker refuses it.
-    fn call(&mut self, client: usize) {
+    fn call(&mut self, client: usize, attempt: u32) {
         let permit = if self.is_hostile(client) {
             None
         } else {
@@ -238,7 +240,7 @@ impl Run {
             }
         };
         let call = self.calls.len();
-        self.calls.push(Call { client, began: self.now, permit, is_waiting: true });
+        self.calls.push(Call { client, attempt, began: self.now, permit, is_waiting: true });
         let is_down = (OUTAGE_BEGINS..OUTAGE_ENDS).contains(&self.now);
         if is_down || self.queue.len() >= LONGEST_QUEUE {
             self.ended(call, false);
@@ -250,19 +252,19 @@ impl Run {
 
     /// Ends a call for its client, unless that has given up.
     fn ended(&mut self, call: usize, is_good: bool) {
-        let Call { client, began, permit, is_waiting } = &mut self.calls[call];
+        let Call { client, attempt, began, permit, is_waiting } = &mut self.calls[call];
         if !std::mem::replace(is_waiting, false) {
             return;
         }
-        let (client, began) = (*client, *began);
+        let (client, attempt, began) = (*client, *attempt + 1, *began);
         match permit.take() {
             Some(permit) if is_good => {
                 permit.success();
                 self.seconds[(began / seconds(1)) as usize][1] += 1;
             }
             Some(permit) => permit.failure(),
-            None if is_good => {}
-            None => self.at(self.now + REPEAT, Event::Repeat { client }),
+            None if is_good || attempt > REPEATS => {}
+            None => self.at(self.now + REPEAT, Event::Repeat { client, attempt }),
         }
     }
 
