@@ -201,7 +201,8 @@ impl Run {
         let watched = &self.seconds[(OUTAGE_ENDS / seconds(1)) as usize..];
         let total = |which: usize| watched.iter().map(|second| f64::from(second[which])).sum::<f64>();
         // The calls of the last seconds are still in flight.
-        let full = watched[..watched.len() - 3].iter().rposition(|[made, good]| f64::from(*good) < 0.95 * f64::from(*made));
+        let full =
+            watched[..watched.len() - 3].iter().rposition(|[made, good]| f64::from(*good) < 0.95 * f64::from(*made));
         let breakers = (self.fleet.clients - self.fleet.hostile) as f64;
         Return {
             goodput: total(1) / total(0),

@@ -264,7 +264,8 @@ mod tests {
     #[test]
     fn steps_are_those_of_the_documentation() {
         let steps = Ramp::steps(Duration::from_secs(6));
-        let thousandths = [0, 1, 2, 3, 4, 5, 6].map(|second| (steps.share_at(Duration::from_secs(second)) * 1e3).round() as u32);
+        let thousandths =
+            [0, 1, 2, 3, 4, 5, 6].map(|second| (steps.share_at(Duration::from_secs(second)) * 1e3).round() as u32);
         assert_eq!(thousandths, [1, 10, 50, 100, 250, 500, 1_000]);
         assert_eq!(steps.slope().stage_at(1_500_000).map(|stage| stage.grows_in), Some(500_000));
         let linear = Ramp::linear(Duration::from_secs(10));

@@ -524,7 +524,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             return ticket;
         }
         match self.settle_success(ticket) {
-            Some(next) if next.generation() != ticket.generation && !matches!(next.phase(), Phase::Open { .. }) => Ticket { generation: next.generation(), began: self.timestamp() },
+            Some(next) if next.generation() != ticket.generation && !matches!(next.phase(), Phase::Open { .. }) => {
+                Ticket { generation: next.generation(), began: self.timestamp() }
+            }
             _ => Ticket::VOID,
         }
     }

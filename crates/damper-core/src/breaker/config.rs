@@ -4,9 +4,9 @@ use super::Window;
 #[cfg(target_has_atomic = "64")]
 use super::settings::RecordWords;
 use super::state_word::Word;
+use crate::Ramp;
 #[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
-use crate::Ramp;
 use crate::out_of_range::{OutOfRange, check};
 use core::time::Duration;
 

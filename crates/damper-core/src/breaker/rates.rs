@@ -79,7 +79,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cold]
     fn is_counted(&self, generation: Generation) -> bool {
         let current = self.state.word.load();
-        current.generation() == generation && matches!(current.phase(), Phase::Disabled { .. } | Phase::Returning { .. })
+        current.generation() == generation
+            && matches!(current.phase(), Phase::Disabled { .. } | Phase::Returning { .. })
     }
 
     /// Opens the breaker if its window requires it under the settings then in force.

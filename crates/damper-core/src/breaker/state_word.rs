@@ -431,7 +431,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Phases whose fields may be all ones.
-    fn phases(Layout { payload, probes, failed, deadline, disabled, returning, .. }: Layout) -> impl Strategy<Value = Phase> {
+    fn phases(
+        Layout { payload, probes, failed, deadline, disabled, returning, .. }: Layout,
+    ) -> impl Strategy<Value = Phase> {
         let counts = 0..=probes.max() as u32;
         let failed = 0..=failed.map_or(0, |failed| failed.max() as u32);
         let deadline = 0..=deadline.map_or(0, |deadline| deadline.max() as u32);

@@ -52,7 +52,9 @@ pub use native::AtomicU64;
 #[cfg(any(loom, shuttle))]
 mod model;
 #[cfg(any(loom, shuttle))]
-pub(crate) use model::{AtomicBool, AtomicU16, AtomicU32, AtomicU64 as Versioned64, AtomicUsize, Guarded, SpinWait, fence};
+pub(crate) use model::{
+    AtomicBool, AtomicU16, AtomicU32, AtomicU64 as Versioned64, AtomicUsize, Guarded, SpinWait, fence,
+};
 #[cfg(any(loom, shuttle))]
 pub use model::{AtomicU64, Flaw, count_writes, killed_after, with_flaw, with_loads_as_rmw};
 

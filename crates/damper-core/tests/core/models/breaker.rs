@@ -303,7 +303,9 @@ impl PlainBreaker {
                 Answer::Permitted(self.generation)
             }
             State::ForcedOpen => Answer::Forced,
-            State::Closed | State::Returning | State::ForcedClosed | State::Disabled => Answer::Permitted(self.generation),
+            State::Closed | State::Returning | State::ForcedClosed | State::Disabled => {
+                Answer::Permitted(self.generation)
+            }
         }
     }
 
