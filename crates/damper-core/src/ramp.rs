@@ -4,6 +4,7 @@
 //! part of `n` times the golden ratio, plus a start, is less than the share (a Weyl sequence, in 16 bits). Of any `n` consecutive
 //! calls, or of every second or third of them, about `n` times the share pass. So no burst takes more than its part.
 
+use crate::Quota;
 use crate::out_of_range::OutOfRange;
 use crate::sync::{AtomicU16, Ordering, const_unless_loom};
 use crate::time::Micros;
@@ -96,6 +97,50 @@ impl Ramp {
     #[must_use]
     pub fn share_at(&self, elapsed: Duration) -> f64 {
         share_of(self.parts_at(elapsed))
+    }
+
+    /// Returns the quota that warms up to `full`, so long after the start.
+    ///
+    /// It has the same limit in a longer window, rounded up to nanoseconds, and the share of the burst, rounded down to at least one
+    /// token. After the ramp it is `full`. A quota that is unlimited or brings nothing stays as it is.
+    ///
+    /// Set it again and again, for example ten times in the ramp: between two changes the quota does not grow. Use a token bucket, or
+    /// another algorithm without windows, because the windows become longer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Quota, Ramp, RateLimiter};
+    ///
+    /// const FULL: Quota = Quota::per_second(1_000).burst(100);
+    /// let warm_up = Ramp::linear(Duration::from_secs(60));
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(FULL, &clock);
+    /// limiter.set_quota(warm_up.quota_at(FULL, Duration::ZERO))?;
+    /// for second in 1..=60 {
+    ///     clock.advance(Duration::from_secs(1)); // an interval of the program's timer
+    ///     limiter.set_quota(warm_up.quota_at(FULL, Duration::from_secs(second)))?;
+    ///     if second == 30 {
+    ///         assert_eq!(limiter.quota(), Quota::per(1_000, Duration::from_secs(2))?.burst(50)); // half
+    ///     }
+    /// }
+    /// assert_eq!(limiter.quota(), FULL);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn quota_at(&self, full: Quota, elapsed: Duration) -> Quota {
+        let parts = self.parts_at(elapsed);
+        if parts == WHOLE {
+            return full;
+        }
+        let (burst, window) = (full.burst_size(), u128::from(full.window_nanos()));
+        let window = (window * u128::from(WHOLE)).div_ceil(parts.into());
+        let least = burst.min(1);
+        let burst = ((u64::from(burst) * u64::from(parts) / u64::from(WHOLE)) as u32).max(least);
+        let window = u64::try_from(window).unwrap_or(u64::MAX);
+        Quota::from_parts(full.limit(), window, burst, full.own_max_debt())
     }
 
     fn parts_at(&self, elapsed: Duration) -> u32 {
@@ -250,6 +295,31 @@ mod tests {
                 .count();
             let share = f64::from(calls) * share_of(parts);
             prop_assert!((passed as f64 - share).abs() <= 4.0, "{passed} of {share}");
+        }
+    }
+
+    proptest! {
+        /// A quota that warms up brings no more than the share of the tokens, and hardly less.
+        #[test]
+        fn quota_grows_with_the_share(
+            slope in slopes(),
+            elapsed: u64,
+            limit: u32,
+            nanos in 1..1u64 << 40,
+            burst: u32,
+        ) {
+            let ramp = Ramp { shape: slope.shape, length: Duration::from_micros(slope.length) };
+            let elapsed = Duration::from_micros(elapsed % (2 * slope.length));
+            let full = Quota::per(limit, Duration::from_nanos(nanos)).unwrap().burst(burst);
+            let quota = ramp.quota_at(full, elapsed);
+            prop_assert_eq!(quota.limit(), limit);
+            let window = nanos as f64 / ramp.share_at(elapsed);
+            let found = quota.window().as_nanos() as f64;
+            prop_assert!(found >= window * (1.0 - 1e-12) && found <= window * (1.0 + 1e-12) + 1.0);
+            let share = f64::from(burst) * ramp.share_at(elapsed);
+            prop_assert!(f64::from(quota.burst_size()) <= share.max(1.0) && f64::from(quota.burst_size()) > share - 1.0);
+            prop_assert_eq!(ramp.quota_at(full, ramp.length()), full);
+            prop_assert_eq!(ramp.quota_at(Quota::UNLIMITED, elapsed).is_unlimited(), true);
         }
     }
 
