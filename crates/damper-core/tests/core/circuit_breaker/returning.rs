@@ -33,7 +33,7 @@ fn growing_share_of_the_calls_passes() {
     let breaker = returning(build(|builder| builder.ramp(RAMP)), &clock);
     for (step, share) in [1, 10, 50, 100, 250, 500].into_iter().enumerate() {
         let passed = passed(&breaker, 10_000, Verdict::Success);
-        assert!(passed.abs_diff(share * 10) <= 4, "{passed} of 10,000 in step {step}");
+        assert!(passed.abs_diff(share * 10) <= 8, "{passed} of 10,000 in step {step}");
         clock.advance(secs(10));
     }
     assert_eq!(breaker.state(), State::Closed);
@@ -53,10 +53,10 @@ fn each_caller_gets_the_share_of_its_calls() {
             let client = usize::from(call == 7) + 2 * usize::from(call == 8);
             passed[client] += u32::from(breaker.try_acquire().is_ok());
         }
-        assert!(round > 0 || passed[0] <= 12, "of a burst of 48 calls a fifth passes: {passed:?}");
+        assert!(round > 0 || passed[0] <= 15, "of a burst of 48 calls a fifth passes: {passed:?}");
     }
     for (passed, calls) in passed.into_iter().zip([48_000, 1_000, 1_000]) {
-        assert!(passed.abs_diff(calls / 5) <= 4 + calls / 200, "{passed} of {calls}");
+        assert!(passed.abs_diff(calls / 5) <= 8 + calls / 200, "{passed} of {calls}");
     }
 }
 
@@ -272,6 +272,6 @@ proptest! {
             clock.nanos.set(clock.nanos.get() + 1_000);
         }
         let passed = f64::from(passed);
-        prop_assert!(least - 12.0 <= passed && passed <= most + 12.0, "{passed} of {least} to {most}");
+        prop_assert!(least - 16.0 <= passed && passed <= most + 16.0, "{passed} of {least} to {most}");
     }
 }
