@@ -1,4 +1,6 @@
-//! A breaker that returns gradually: after the probe a growing share of the calls passes; time is moved by hand, so this takes none.
+//! A breaker that returns gradually: after the probe a growing share of the calls passes.
+//!
+//! Time is moved by hand, so this takes none.
 
 use damper::breaker::State;
 use damper::{BreakerConfig, CallError, CircuitBreaker, ManualClock, OutOfRange, Ramp};

@@ -118,7 +118,7 @@ fn share_is_not_exceeded() {
     check_preemptions(3, share_is_not_exceeded_model);
 }
 
-/// The results of a call from before the outage and of a probe race the return: neither opens the breaker again.
+/// The result of a call from before the outage races the return, and does not open the breaker again.
 ///
 /// [`settle` without the test of the generation.]
 fn late_results_are_discarded_model() {
@@ -166,7 +166,7 @@ fn ramp_ends_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, ramp_ends_once_model);
 }
 
-/// A failure of the share races the end of the ramp: the breaker is open or closed, and either is reported once.
+/// A failure of the share races the end of the ramp: the breaker opens or closes, once.
 ///
 /// [A store in place of the swap of the word.]
 fn failure_races_the_end_model() {

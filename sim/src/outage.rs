@@ -1,4 +1,4 @@
-//! A service that comes back from an outage, and a fleet of clients with breakers: at once, or by a ramp?
+//! A fleet of clients with breakers comes back to a service after an outage: at once, or by a ramp?
 //!
 //! Each client has a breaker and calls at random times. The service has workers and a queue. In the outage every call fails at once.
 //! Then the service is back with half of its workers, fewer than the calls need, and gets the other half within the warm-up. It does
@@ -41,7 +41,7 @@ pub struct Return {
     pub full_after: f64,
     /// How often a breaker opened.
     pub openings: f64,
-    /// The calls that the service worked on in vain, because the client had given up, of all that it worked on.
+    /// Of the calls that the service worked on, those whose client had given up.
     pub wasted: f64,
 }
 
@@ -95,7 +95,7 @@ struct Run {
     queue: VecDeque<usize>,
     busy: usize,
     random: Random,
-    /// The calls of clients with a breaker and those answered in time, by the second in which they were made.
+    /// The calls of clients with a breaker and those answered in time, by the second of the call.
     seconds: Vec<[u32; 2]>,
     worked: u64,
     wasted: u64,

@@ -247,9 +247,13 @@ impl Turns {
     }
 }
 
-/// Returns the place of a turn among 65,536. Each of them occurs once in as many turns, also where the count wraps.
+/// Returns the place of a turn among 65,536.
+///
+/// Each of them occurs once in as many turns, also where the count wraps.
 fn place(turn: u16, seed: u64) -> u32 {
-    /// An odd number near the fractional part of the golden ratio in 16 bits. It spreads calls more evenly than its neighbours.
+    /// An odd number near the fractional part of the golden ratio in 16 bits.
+    ///
+    /// It spreads calls more evenly than its neighbours.
     const GOLDEN: u16 = 0x9E3B;
     turn.wrapping_mul(GOLDEN).wrapping_add((seed >> 48) as u16).into()
 }

@@ -53,7 +53,9 @@ impl BreakerState {
         (GENERATION.get(seen) == u64::from(generation.to_bits())).then(|| SINCE.get(seen))
     }
 
-    /// Records that the half-open or returning state of this generation began at `now`, unless that state is over.
+    /// Records that the state of this generation began at `now`, unless that state is over.
+    ///
+    /// It is half-open or returning.
     ///
     /// Replaces any other start, because one with the same generation number may be 8,192 transitions old.
     #[cold]

@@ -215,6 +215,7 @@ impl BreakerConfig {
     }
 
     /// The ramp by which calls return after the probes.
+    #[must_use]
     pub const fn ramp(&self) -> Option<Ramp> {
         self.ramp
     }
@@ -388,7 +389,7 @@ impl BreakerConfigBuilder {
         self
     }
 
-    /// Returns gradually after the probes: lets a growing share of the calls pass. Default: all calls pass at once.
+    /// Lets a growing share of the calls pass after the probes. Default: all pass at once.
     ///
     /// When enough probes have succeeded, the breaker is [returning](super::State::Returning) until the ramp's time is over, and
     /// closes then. It refuses the other calls. Which calls pass depends on their number alone, so each caller gets the same share of

@@ -45,7 +45,7 @@ pub(crate) trait Settings: Copy {
         false
     }
 
-    /// Returns the share of the calls that passes at `now` in this returning state; `None` if the state is over.
+    /// Returns the share of the calls that passes at `now`; `None` if this returning state is over.
     #[inline]
     fn share(self, _current: SnapshotOf<Self>, _now: Self::Now) -> Option<Share> {
         None
@@ -141,7 +141,9 @@ pub(crate) trait Settings: Copy {
         }
     }
 
-    /// Returns the snapshot with these probes; after enough successes it is closed, or returning where there is a ramp.
+    /// Returns the snapshot with these probes, which is closed if enough of them succeeded.
+    ///
+    /// Where there is a ramp, it is returning then.
     #[inline]
     fn after_probe(self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {

@@ -346,7 +346,7 @@ impl<W: Word> Snapshot<W> {
         Generation(W::LAYOUT.generation.get(self.0.bits()) as u32)
     }
 
-    /// Returns the number of transitions from half-open or returning to open since the breaker was last closed.
+    /// Returns how often the breaker has opened again since it was last closed.
     #[inline]
     pub(crate) fn reopens(self) -> u32 {
         W::LAYOUT.reopens.get(self.0.bits()) as u32

@@ -115,7 +115,7 @@ impl<L, C: Clock> Pausable<L, C> {
         }
     }
 
-    /// Returns gradually from each pause: lets a growing share of the calls ask the limiter. Default: all calls at once.
+    /// Lets a growing share of the calls ask the limiter after a pause. Default: all calls at once.
     ///
     /// The ramp begins when the pause ends, so the callers that have waited for that do not all come at once. Calls are spread as by a
     /// [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call says when twice as many pass. A later
@@ -249,7 +249,9 @@ impl<L, C: Clock> Pausable<L, C> {
         Some(Denied::counted_by(self.frequency(), 0, rest, rest))
     }
 
-    /// Takes a turn of the ramp after the pause that ended at `until`; if it is not one of the share, returns when that has doubled.
+    /// Takes a turn of the ramp after the pause that ended at `until`.
+    ///
+    /// If it is not one of the share, returns when the share has doubled.
     fn returning(&self, until: u64) -> Option<Ticks> {
         let slope = self.ramp?;
         let frequency = u128::from(self.clock.frequency());

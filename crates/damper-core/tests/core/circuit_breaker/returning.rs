@@ -40,7 +40,7 @@ fn growing_share_of_the_calls_passes() {
     assert_eq!(passed(&breaker, 1_000, Verdict::Success), 1_000);
 }
 
-/// A client that calls in bursts gets no more than its share, and one that makes every fourth call no less.
+/// A client that calls in bursts gets no more than its share, and the others get no less.
 #[test]
 fn each_caller_gets_the_share_of_its_calls() {
     let clock = ManualClock::new();
@@ -241,7 +241,7 @@ impl Clock for Advancing {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(50) })]
 
-    /// On a clock that advances at every reading, the calls that pass are between the shares at both ends of each decision.
+    /// The calls that pass are between the shares at both ends of each decision.
     #[test]
     fn share_holds_on_a_clock_that_advances(by in 1..50_000_u64, is_linear: bool, length in 1..20_u64) {
         let ramp = if is_linear { Ramp::linear(millis(length)) } else { Ramp::steps(millis(length)) };
