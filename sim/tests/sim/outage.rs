@@ -6,7 +6,7 @@ use std::time::Duration;
 
 const HALF_A_MINUTE: Ramp = Ramp::linear(Duration::from_secs(30));
 
-/// The reason why the ramp is off by default: it spares the service, and costs calls that would have been served.
+/// This is why the ramp is off by default.
 #[test]
 fn ramp_avoids_a_second_collapse_and_costs_goodput() {
     for hostile in [0, 20] {

@@ -71,7 +71,9 @@ section! {
         max_half_open: Option<Duration> = None, COOLDOWN, Live;
         /// Whether a probe without a result has failed.
         abandoned_probes_fail: bool = false, Kind::Flag, Live;
-        /// The time in which the share of the calls that pass grows to all of them, after the probes. Unset: all pass at once.
+        /// The time after the probes in which the share of the calls that pass grows to all.
+        ///
+        /// Unset: all pass at once.
         ramp: Option<Duration> = None, RAMP, Live;
         /// How the share grows: in proportion to the time, or by steps of 0.1, 1, 5, 10, 25 and 50 percent.
         ///
