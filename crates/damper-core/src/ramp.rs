@@ -50,7 +50,7 @@ const fn parts(thousandths: u32) -> u32 {
 ///
 /// let ramp = Ramp::steps(Duration::from_secs(60));
 /// assert_eq!(BreakerConfig::builder().ramp(ramp).build()?.ramp(), Some(ramp));
-/// assert_eq!(ramp.to_string(), "steps of 1 min");
+/// assert_eq!(ramp.to_string(), "steps of 60 s");
 ///
 /// let percent = |second| (ramp.share_at(Duration::from_secs(second)) * 1_000.0).round() / 10.0;
 /// assert_eq!([0, 10, 20, 30, 40, 50, 60].map(percent), [0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0]);
