@@ -168,7 +168,7 @@ fn ramp_ends_once_unless_flawed() {
 
 /// A failure of the share races the end of the ramp: the breaker opens or closes, once.
 ///
-/// [A store in place of the swap of the word.]
+/// [A store in place of the swap of the word; `replace` that notifies after a failed swap; `settle` without the test of the generation.]
 fn failure_races_the_end_model() {
     let model = Model::new().cooled();
     let mut probe = model.breaker.try_acquire_owned().unwrap();
