@@ -118,7 +118,7 @@ impl BreakerInput {
             config = config.window(window);
         }
         let config = config.build().expect("every setting is in its range");
-        Plan { config, factor: thousandths, window }
+        Plan { config, factor: thousandths, window, ramp: None }
     }
 }
 
@@ -158,7 +158,7 @@ pub fn breaker(input: BreakerInput) {
             config = config.failure_rate(u32::from(failures) % 100 + 1).window(window);
         }
         let config = config.build().expect("every setting is in its range");
-        Plan { config, factor: 1_000, window }
+        Plan { config, factor: 1_000, window, ramp: None }
     };
     let steps = input.steps.into_iter().flat_map(|step| {
         let (step, times) = match step {

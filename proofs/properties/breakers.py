@@ -6,14 +6,14 @@ from proof import proved
 from translator.rust import Type
 from translator.values import Enum, Number, Struct, both, implies, negated
 
-WIDTHS = {"u64": dict(payload=44, generation=13, reopens=4, probes=10, failed=10, deadline=0, disabled=True)}
-WIDTHS["u32"] = dict(payload=21, generation=5, reopens=3, probes=5, failed=0, deadline=11, disabled=False)
+WIDTHS = {"u64": dict(payload=44, generation=13, reopens=4, probes=10, failed=10, deadline=0, returning=True)}
+WIDTHS["u32"] = dict(payload=21, generation=5, reopens=3, probes=5, failed=0, deadline=11, returning=False)
 
 
 def phase(proof, width):
     """Any phase whose counts fit the word: the variants are told apart by one number."""
     its = WIDTHS[width]
-    which = proof.number("variant", "u64", 0, 5 if its["disabled"] else 4)
+    which = proof.number("variant", "u64", 0, 6 if its["returning"] else 4)
     most = lambda bits: (1 << min(bits, 32)) - 1  # noqa: E731
     failures = proof.number("failures", "u32", 0, most(its["payload"]))
     probes = {
@@ -29,8 +29,9 @@ def phase(proof, width):
         "ForcedOpen": [],
         "ForcedClosed": [],
         "Disabled": {"failures": failures},
+        "Returning": {"failures": failures},
     }
-    names = list(payloads)[: 6 if its["disabled"] else 5]
+    names = list(payloads)[: 7 if its["returning"] else 5]
     conditions = {name: proof.domain.compare("==", which, Number("u64", at)) for at, name in enumerate(names)}
     return Enum("Phase", conditions, {name: payloads[name] for name in names})
 

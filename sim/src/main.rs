@@ -20,19 +20,22 @@
 //!
 //! `refunds`: what tenants get from an overloaded server whose limit gives back what the server refused.
 //!
+//! `outage`: how a fleet of clients with breakers comes back to a service that has half of its capacity at first.
+//!
 //! `replay LOGFILE [OPTION VALUE]...`: the smallest quota that would have refused at most a share of the calls in a log of decisions.
 //!
 //! With `--bars` the exit code is 1 if a figure is missed.
 
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 
-use damper::{Quota, WhenFull};
+use damper::{Quota, Ramp, WhenFull};
 use damper_sim::concurrency::bars::{self, Bar};
 use damper_sim::concurrency::minorities;
 use damper_sim::concurrency::report::{Report, SEEDS, report};
 use damper_sim::concurrency::rules::Contender;
 use damper_sim::crowd::Crowd;
 use damper_sim::look_first::{Cores, Order};
+use damper_sim::outage::Fleet;
 use damper_sim::refunds::{Refund, Served, Tenants};
 use damper_sim::replay;
 use damper_sim::replay::decision_file::DecisionFile;
@@ -44,6 +47,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 use std::{env, fs, io};
 
 const POLICIES: [WhenFull; 3] = [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted];
@@ -97,10 +101,11 @@ fn main() -> ExitCode {
             _ => return failed(&format!("seeds {first} to {last}: must be two numbers in ascending order")),
         },
         ["refunds"] => refunds(),
+        ["outage"] => outage(),
         ["replay", ref arguments @ ..] => return replay(arguments),
         _ => {
             return failed(&format!(
-                "usage: damper-sim sizing\n       damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       damper-sim refunds\n       \
+                "usage: damper-sim sizing\n       damper-sim crowd [CAPACITY]\n       damper-sim tiers [CAPACITY]\n       damper-sim concurrency [FOLDER | --bars [FIRST LAST]]\n       damper-sim minorities [TEXT [FIRST LAST] | --all [TEXT] | --bars]\n       damper-sim refunds\n       damper-sim outage\n       \
                  damper-sim throttling --bars [FIRST LAST]\n       damper-sim {USAGE}\n       damper-sim {}",
                 replay::options::USAGE
             ));
@@ -114,6 +119,31 @@ fn main() -> ExitCode {
 /// A run takes minutes and must survive a closed stderr, at which `eprintln!` panics without a message.
 fn progress(part: &str) {
     let _ = writeln!(io::stderr(), "{part} …");
+}
+
+fn outage() {
+    let mut table = Table::new(
+        "A fleet comes back to a service with half of its capacity: means of two seeds",
+        &["ramp", "warm-up", "hostile", "goodput %", "full service after s", "openings per breaker", "work in vain %"],
+    );
+    let ramps = [30, 120].map(Duration::from_secs);
+    let ramps = ramps.into_iter().flat_map(|length| [Some(Ramp::steps(length)), Some(Ramp::linear(length))]);
+    for (warm_up, hostile) in [(60, 0), (60, 20), (180, 0)] {
+        for ramp in [None].into_iter().chain(ramps.clone()) {
+            let fleet = Fleet { warm_up: Duration::from_secs(warm_up), ..Fleet::two_hundred(hostile, ramp) };
+            let mean = fleet.mean_of(&[1, 2]);
+            table.row(vec![
+                ramp.map_or_else(|| "none".to_owned(), |ramp| ramp.to_string()),
+                format!("{warm_up} s"),
+                hostile.to_string(),
+                format!("{:.1}", 100.0 * mean.goodput),
+                format!("{:.0}", mean.full_after),
+                format!("{:.1}", mean.openings),
+                format!("{:.0}", 100.0 * mean.wasted),
+            ]);
+        }
+    }
+    println!("{}", table.text());
 }
 
 fn failed(why: &str) -> ExitCode {

@@ -15,7 +15,7 @@
 //! | [`redis::RedisTree`](crate::redis::RedisTree) | the same across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
 //! | [`LiveShare`](crate::quota::LiveShare) | the members of a fleet allow together at most the whole quota's burst and rate, if each learns of a change within the stated delay or has stopped by its fence; with fewer tokens than members, a burst of one each |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
-//! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight |
+//! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight; while it returns, at most the share of the calls passes, and a few |
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
 //! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |

@@ -229,6 +229,7 @@
 //! | give everybody a fresh start | [`reset`](crate::RateLimiter::reset), [of a key](crate::KeyedLimiter::reset), [of all keys](crate::KeyedLimiter::clear) |
 //! | start without a burst | [`drain`](crate::RateLimiter::drain), [of a key](crate::KeyedLimiter::drain) |
 //! | stop until a moment | [`Pausable`](crate::Pausable) |
+//! | warm up after a start | `set_quota` with [`Ramp::quota_at`](crate::Ramp::quota_at), at intervals until the ramp is over |
 //!
 //! A switch is a quota and no flag beside it, because a check reads the quota anyway: it costs nothing while it is not used. Layers
 //! share a limit, so keep its `Arc` and switch it there. All keys of several

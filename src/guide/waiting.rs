@@ -181,6 +181,9 @@
 //! # Ok::<(), damper::Denied>(())
 //! ```
 //!
+//! All callers come back when the pause ends. With a [`ramp`](crate::Pausable::ramp) a growing share of their calls asks the limiter, and
+//! the others are refused until twice as many may.
+//!
 //! # A lease is a budget
 //!
 //! A part of the burst, the budget, is reserved when the limiter is built. It bounds the tokens that leases may hold

@@ -48,7 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, OutOfRange};
+    use damper::{Bulkhead, OutOfRange, Ramp};
 
     table! {
         // quota
@@ -111,6 +111,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         Permit<&'static CircuitBreaker>: shared,
         Run<&'static CircuitBreaker, Ready<Result<(), ()>>, fn(&Result<(), ()>) -> Verdict>: debug,
         BreakerConfig: key defaulted,
+        Ramp: key displayed,
         BreakerConfigBuilder: shared cloned,
         BreakerStatus: value,
         State: key displayed,

@@ -64,6 +64,7 @@
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`words`] | limits on words that the program owns, shared by processes or cores: [`WordLimiter`](words::WordLimiter), [`WordBulkhead`](words::WordBulkhead) |
+//! | [`Ramp`] | a gradual return: which share of the calls passes, by the time since an outage, a pause or a start |
 //! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
 //! | [`testing`] | assertions for tests of your own code |
@@ -115,6 +116,7 @@ pub mod keyed;
 pub mod limit;
 mod out_of_range;
 pub mod quota;
+mod ramp;
 pub mod retry;
 pub mod setting;
 pub mod shadow;
@@ -158,6 +160,7 @@ pub use out_of_range::OutOfRange;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
 pub use quota::Plan;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};
+pub use ramp::Ramp;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

@@ -9,6 +9,7 @@ mod concurrency;
 mod crowd;
 mod look_first;
 mod minorities;
+mod outage;
 mod refunds;
 mod replay;
 mod throttling;

@@ -3,13 +3,30 @@
 use super::DAY;
 use crate::kind::Kind;
 use crate::section::{Conflict, Instead, section};
-use damper_core::OutOfRange;
+use crate::setting::{Choice, choice};
 use damper_core::breaker::{BreakerConfig, Window};
+use damper_core::{OutOfRange, Ramp};
 use std::time::Duration;
 
 const PERCENT: Kind = Kind::Percent { min: 1, max: 100 };
 const COOLDOWN: Kind = Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(100 * 24 * 3600) };
+const RAMP: Kind = Kind::Duration { min: Duration::from_millis(1), max: DAY };
 const PROBES: Kind = Kind::Count { min: 1, max: 1023 };
+
+/// How the share of the calls grows after the probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum RampShape {
+    /// [`Ramp::linear`].
+    #[default]
+    Linear,
+    /// [`Ramp::steps`].
+    Steps,
+}
+
+choice! { RampShape {
+    "linear" => RampShape::Linear,
+    "steps" => RampShape::Steps,
+} }
 
 section! {
     /// When a client stops calling a server that fails, and for how long.
@@ -54,6 +71,14 @@ section! {
         max_half_open: Option<Duration> = None, COOLDOWN, Live;
         /// Whether a probe without a result has failed.
         abandoned_probes_fail: bool = false, Kind::Flag, Live;
+        /// The time after the probes in which the share of the calls that pass grows to all.
+        ///
+        /// Unset: all pass at once.
+        ramp: Option<Duration> = None, RAMP, Live;
+        /// How the share grows: in proportion to the time, or by steps of 0.1, 1, 5, 10, 25 and 50 percent.
+        ///
+        /// With `ramp`.
+        ramp_shape: RampShape = RampShape::Linear, RampShape::KIND, Live private;
         /// For how many hosts breakers are kept, where each host has one.
         max_hosts: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
     }
@@ -111,6 +136,12 @@ impl CircuitBreakerSettings {
         }
         if self.abandoned_probes_fail {
             builder = builder.abandoned_probes_fail();
+        }
+        if let Some(length) = self.ramp {
+            builder = builder.ramp(match self.ramp_shape {
+                RampShape::Steps => Ramp::steps(length),
+                RampShape::Linear => Ramp::linear(length),
+            });
         }
         if let Some(most) = self.max_cooldown {
             builder = builder.max_cooldown(most);

@@ -2,6 +2,7 @@
 
 use damper_config::{Kind, ProblemCause, Settings, Sources};
 use damper_core::Quota;
+use damper_core::Ramp;
 use damper_core::breaker::{BreakerConfig, Window};
 use damper_core::retry::{RetryBudgetConfig, Unlimited};
 use damper_core::throttle::{Hints, Level, Moment, NoPacing, PacedRetry, RemainingDecrease, Strategy};
@@ -83,7 +84,7 @@ fn each_end_is_what_is_built_and_not_a_default_instead() {
 fn builders_use_the_values_that_were_read() {
     let text = "failure_threshold = 7\ncooldown = '9s'\nmax_cooldown = '20s'\ncooldown_factor = 2.5\ncooldown_jitter = 30\n\
         failure_rate = 40\nslow_rate = 60\nslow_call = '250ms'\nwindow_time = '20s'\nminimum_calls = 11\nmax_retry_after = '1h'\n\
-        half_open_max_requests = 3\nsuccesses_to_close = 2\nprobe_failure_rate = 50\nmax_half_open = '8s'\nabandoned_probes_fail = true";
+        half_open_max_requests = 3\nsuccesses_to_close = 2\nprobe_failure_rate = 50\nmax_half_open = '8s'\nabandoned_probes_fail = true\nramp = '20s'\nramp_shape = 'steps'";
     let settings = Sources::new().toml("app", &format!("[client.http.circuit_breaker]\n{text}")).load().unwrap();
     let config = settings.client.http.circuit_breaker.config();
     let expected = BreakerConfig::builder()
@@ -101,7 +102,8 @@ fn builders_use_the_values_that_were_read() {
         .successes_to_close(2)
         .probe_failure_rate(50)
         .max_half_open(Duration::from_secs(8))
-        .abandoned_probes_fail();
+        .abandoned_probes_fail()
+        .ramp(Ramp::steps(Duration::from_secs(20)));
     assert_eq!(config, expected.build().unwrap());
 
     let text = "[client.http]\nhedge = { max_attempts = 3, max_extra = 0.5, fixed_delay = '5ms' }\nretry.max_attempts = 6\n\

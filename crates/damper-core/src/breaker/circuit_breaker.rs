@@ -9,11 +9,12 @@ use super::permit::Breaker;
 use super::recent_changes::ChangeRecord;
 use super::run::{ClassifyFn, Run};
 use super::settings::{BreakerSettings, CooldownRequest, RecordWords};
-use super::state_machine::{CallDecision, Settings};
+use super::state_machine::{CallDecision, Settings, Share};
 use super::state_word::{Generation, Phase, StateWord};
 use super::transitions::Transitions;
 use super::window::{OutcomeWindow, WindowShape};
 use super::{BreakerConfig, CallError, Cause, CircuitOpen, OnStateChange, Permit, State, StateChange, Verdict};
+use crate::ramp::Turns;
 use crate::sync::{AtomicBool, AtomicU32, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, MicrosReading};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -28,7 +29,8 @@ type Snapshot = super::state_word::Snapshot<u64>;
 /// A closed breaker lets calls pass and counts their outcomes. When too many fail (consecutive ones, or a rate of those in a
 /// [`Window`](super::Window)) or are slow, it opens and refuses calls at once. When the cooldown is over, the next call passes as
 /// a probe. While the breaker is half-open, at most `max_probes` calls are in flight, enough successes close it and any failure
-/// opens it again. [`BreakerConfig`] sets the thresholds and times. Put a timeout on calls: a probe that never ends keeps its
+/// opens it again. With a [`ramp`](super::BreakerConfigBuilder::ramp) it returns gradually after that: a growing share of the calls
+/// passes. [`BreakerConfig`] sets the thresholds and times. Put a timeout on calls: a probe that never ends keeps its
 /// place and blocks other probes.
 ///
 /// Share it by reference, in a `static` or an `Arc`. Nothing blocks or allocates. In the closed state a success with no
@@ -63,6 +65,8 @@ pub struct CircuitBreaker<C = DefaultClock, L = ()> {
     ///
     /// It stands here, where it takes no room of its own.
     pub(super) openings: AtomicU32,
+    /// Chooses the calls that pass while the breaker returns. It takes no room of its own either.
+    turns: Turns,
     /// Whether calls pass even where the breaker would refuse them.
     pub(super) is_metrics_only: AtomicBool,
     micros: LazyMicros,
@@ -119,6 +123,7 @@ impl<C: Clock> CircuitBreaker<C> {
                 window: OutcomeWindow::new(shape),
                 changes: ChangeRecord::new(),
                 openings: AtomicU32::new(0),
+                turns: Turns::new(),
                 is_metrics_only: AtomicBool::new(false),
                 micros: LazyMicros::new(),
                 clock,
@@ -157,8 +162,9 @@ impl<C: Clock> CircuitBreaker<C> {
 
     /// Registers a listener of your own type for state changes; see [`on_state_change`](Self::on_state_change).
     pub fn with_listener<L: OnStateChange>(self, listener: L) -> CircuitBreaker<C, L> {
-        let Self { state, settings, window, changes, openings, is_metrics_only, micros, clock, listener: () } = self;
-        CircuitBreaker { state, settings, window, changes, openings, is_metrics_only, micros, clock, listener }
+        let Self { state, settings, window, changes, openings, turns, is_metrics_only, micros, clock, listener: () } =
+            self;
+        CircuitBreaker { state, settings, window, changes, openings, turns, is_metrics_only, micros, clock, listener }
     }
 }
 
@@ -254,7 +260,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     ///
     /// # Errors
     ///
-    /// [`CircuitOpen`] while the breaker is open, or half-open with all its probes in flight.
+    /// [`CircuitOpen`] while the breaker is open, half-open with all its probes in flight, or returning and the call is not one of the
+    /// share that passes.
     ///
     /// # Examples
     ///
@@ -422,8 +429,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 match decision {
                     CallDecision::Pass | CallDecision::Probe(_) => return None,
                     CallDecision::Refuse(open) => return Some(open),
-                    // The next call would open the breaker again.
-                    CallDecision::HalfOpenTooLong(next) => current = next,
+                    CallDecision::Share(Share { stage, seed }) => {
+                        let passes = self.turns.peek(stage.parts, seed);
+                        return (!passes).then(|| CircuitOpen::returning(stage.grows_in));
+                    }
+                    // The next call would open the breaker again, or close it.
+                    CallDecision::HalfOpenTooLong(next) | CallDecision::Returned(next) => current = next,
                 }
             }
         }
@@ -513,8 +524,17 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             return ticket;
         }
         match self.settle_success(ticket) {
-            Some(next) if next.is_closed() => Ticket { generation: next.generation(), began: self.timestamp() },
+            Some(next) if next.generation() != ticket.generation && !matches!(next.phase(), Phase::Open { .. }) => {
+                Ticket { generation: next.generation(), began: self.timestamp() }
+            }
             _ => Ticket::VOID,
+        }
+    }
+
+    /// Records when a state began, if the thread that began it was stopped before doing so.
+    fn record_start_if_missing(&self, generation: Generation) {
+        if self.state.since(generation).is_none() {
+            self.state.record_start(generation, self.now().micros);
         }
     }
 
@@ -564,12 +584,15 @@ impl<C: Clock, L: OnStateChange> Transitions for CircuitBreaker<C, L> {
         CooldownRequest { retry_after, address: core::ptr::from_ref(self).addr() as u64 }
     }
 
-    /// Records when the half-open state began, if the thread that began it was stopped before doing so.
     #[cold]
     fn probe_refused(&self, current: Snapshot) {
-        if self.state.half_open_since(current.generation()).is_none() {
-            self.state.record_half_open(current.generation(), self.now().micros);
-        }
+        self.record_start_if_missing(current.generation());
+    }
+
+    #[cold]
+    fn takes_turn(&self, current: Snapshot, Share { stage, seed }: Share) -> bool {
+        self.record_start_if_missing(current.generation());
+        self.turns.take(stage.parts, seed)
     }
 
     #[inline]
@@ -578,8 +601,8 @@ impl<C: Clock, L: OnStateChange> Transitions for CircuitBreaker<C, L> {
         let cause = cause.unwrap_or_else(|| Cause::of(from, to));
         let change = StateChange { from, to, cause, generation: new.generation().to_bits() };
         let now = self.now().micros;
-        if to == State::HalfOpen {
-            self.state.record_half_open(new.generation(), now);
+        if matches!(to, State::HalfOpen | State::Returning) {
+            self.state.record_start(new.generation(), now);
         }
         // The change is recorded before the listener is called, which may ask for it.
         self.changes.record(change, now);

@@ -4,6 +4,7 @@ use super::Window;
 #[cfg(target_has_atomic = "64")]
 use super::settings::RecordWords;
 use super::state_word::Word;
+use crate::Ramp;
 #[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
 use crate::out_of_range::{OutOfRange, check};
@@ -39,6 +40,7 @@ const THOUSAND: u32 = 1_000;
 /// | | [`probe_failure_rate`](BreakerConfigBuilder::probe_failure_rate) instead of "any failure" | off |
 /// | | [`max_half_open`](BreakerConfigBuilder::max_half_open) | off |
 /// | | [`abandoned_probes_fail`](BreakerConfigBuilder::abandoned_probes_fail) | they decide nothing |
+/// | returning | [`ramp`](BreakerConfigBuilder::ramp): a growing share of the calls passes after the probes | off |
 ///
 /// # Examples
 ///
@@ -72,6 +74,7 @@ pub struct BreakerConfig {
     probe_failure_rate: Option<u32>,
     max_half_open: Option<Duration>,
     abandoned_probes_fail: bool,
+    ramp: Option<Ramp>,
 }
 
 /// The duration from which calls are slow, and the percentage of slow calls that trips.
@@ -100,6 +103,7 @@ impl BreakerConfig {
         probe_failure_rate: None,
         max_half_open: None,
         abandoned_probes_fail: false,
+        ramp: None,
     };
 
     /// Starts from the default settings.
@@ -208,6 +212,12 @@ impl BreakerConfig {
     #[must_use]
     pub const fn abandoned_probes_fail(&self) -> bool {
         self.abandoned_probes_fail
+    }
+
+    /// The ramp by which calls return after the probes.
+    #[must_use]
+    pub const fn ramp(&self) -> Option<Ramp> {
+        self.ramp
     }
 
     /// Returns `digest` with these settings.
@@ -379,6 +389,46 @@ impl BreakerConfigBuilder {
         self
     }
 
+    /// Lets a growing share of the calls pass after the probes. Default: all pass at once.
+    ///
+    /// When enough probes have succeeded, the breaker is [returning](super::State::Returning) until the ramp's time is over, and
+    /// closes then. It refuses the other calls. Which calls pass depends on their number alone, so each caller gets the same share of
+    /// its calls. The calls that pass are judged as those of a closed breaker: consecutive failures and rates of *their* outcomes open
+    /// it again, and the [cooldown grows](Self::cooldown_factor). Results of probes, and of calls that began before the outage, do not
+    /// count, nor do results that arrive after the ramp.
+    ///
+    /// A call that is refused may pass at the next attempt. Its [`retry_after`](super::CircuitOpen::retry_after) is the time until the
+    /// share has doubled. A breaker of 32 bits has no ramp.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::breaker::State;
+    /// use damper::{BreakerConfig, CircuitBreaker, ManualClock, Ramp};
+    ///
+    /// let clock = ManualClock::new();
+    /// let config = BreakerConfig::builder().ramp(Ramp::steps(Duration::from_secs(60))).build()?;
+    /// let breaker = CircuitBreaker::with_clock(config, &clock);
+    /// breaker.trip();
+    /// clock.advance(Duration::from_secs(30));
+    /// breaker.try_acquire()?.success(); // the probe
+    /// assert_eq!(breaker.state(), State::Returning);
+    ///
+    /// clock.advance(Duration::from_secs(45)); // the fifth step of six: a quarter of the calls
+    /// let passed = (0..1_000).filter(|_| breaker.call(|| Ok::<_, ()>(())).is_ok()).count();
+    /// assert!((245..=255).contains(&passed));
+    ///
+    /// clock.advance(Duration::from_secs(15));
+    /// assert_eq!(breaker.state(), State::Closed);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub const fn ramp(mut self, ramp: Ramp) -> Self {
+        self.config.ramp = Some(ramp);
+        self
+    }
+
     /// Checks the settings.
     ///
     /// # Errors
@@ -416,6 +466,11 @@ impl BreakerConfigBuilder {
         }
         if let Some(longest) = config.max_half_open {
             check!(check_duration("max_half_open", longest, NANOSECOND..=MAX_COOLDOWN));
+        }
+        if let Some(ramp) = config.ramp
+            && let Err(error) = ramp.check("ramp")
+        {
+            return Err(error);
         }
         Ok(config)
     }

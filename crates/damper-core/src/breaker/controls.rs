@@ -3,7 +3,8 @@
 use super::circuit_breaker::CircuitBreaker;
 use super::config::MAX_COOLDOWN;
 use super::settings::RecordWords;
-use super::state_word::Phase;
+use super::state_machine::Settings;
+use super::state_word::{Phase, Snapshot};
 use super::transitions::Transitions;
 use super::window::OutcomeCounts;
 use super::wrapping_micros::WrappingMicros;
@@ -34,11 +35,25 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         let counts = match current.phase() {
             // The outcomes that tripped the breaker were counted in the last closed state.
             Phase::Open { .. } | Phase::HalfOpen(_) if window.has(recorded_as, current.generation()) => counts,
+            // The next call finds the breaker closed, without outcomes.
+            Phase::Returning { .. } if state == State::Closed => OutcomeCounts::default(),
             // Outcomes of an earlier state have no effect now.
             _ if recorded_as != window.recorded_as(current.generation()) => OutcomeCounts::default(),
             _ => counts,
         };
-        BreakerStatus::new(current, state, left, counts, self.is_metrics_only())
+        BreakerStatus::new(current, state, left, counts, self.is_metrics_only(), self.parts(current))
+    }
+
+    /// Returns the parts of the calls that pass, if the breaker is returning.
+    fn parts(&self, current: Snapshot<u64>) -> Option<u32> {
+        while let Phase::Returning { .. } = current.phase() {
+            let settings = self.settings();
+            let share = settings.share(current, self.now());
+            if self.are_in_force(&settings) {
+                return share.map(|share| share.stage.parts);
+            }
+        }
+        None
     }
 
     /// Returns the last changes of the state, and how often the breaker has opened.

@@ -6,8 +6,8 @@ use core::time::Duration;
 
 /// The refusal of a breaker: the call was not made.
 ///
-/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress` or
-/// `circuit forced open`.
+/// Displayed as a sentence: `circuit open, next probe in 28 s`, `circuit half-open, probe in progress`,
+/// `circuit returning, twice as many calls pass in 5 s` or `circuit forced open`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CircuitOpen(OpenReason);
 
@@ -16,6 +16,8 @@ enum OpenReason {
     /// The wait in microseconds. Converted to a duration only on request, because that takes a division.
     For(u64),
     Probing,
+    /// The wait in microseconds until twice as many calls pass, or all.
+    Returning(u64),
     Forced,
 }
 
@@ -27,13 +29,20 @@ impl CircuitOpen {
         Self(OpenReason::For(micros))
     }
 
+    pub(crate) const fn returning(micros: u64) -> Self {
+        Self(OpenReason::Returning(micros))
+    }
+
     /// The time until the next probe may pass, rounded up to microseconds.
+    ///
+    /// While the breaker is [returning](super::State::Returning), it is the time until twice the share of the calls passes, or all of
+    /// them. A call may pass earlier, and may be refused then too.
     ///
     /// `None` while the outcome of probes in flight decides, and where the breaker was forced open.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self.0 {
-            OpenReason::For(micros) => Some(Duration::from_micros(micros)),
+            OpenReason::For(micros) | OpenReason::Returning(micros) => Some(Duration::from_micros(micros)),
             OpenReason::Probing | OpenReason::Forced => None,
         }
     }
@@ -92,6 +101,9 @@ impl fmt::Display for CircuitOpen {
                 write!(f, "circuit open, next probe in {}", Human(Duration::from_micros(micros)))
             }
             OpenReason::Probing => f.write_str("circuit half-open, probe in progress"),
+            OpenReason::Returning(micros) => {
+                write!(f, "circuit returning, twice as many calls pass in {}", Human(Duration::from_micros(micros)))
+            }
             OpenReason::Forced => f.write_str("circuit forced open"),
         }
     }
@@ -106,6 +118,9 @@ impl defmt::Format for CircuitOpen {
                 defmt::write!(f, "circuit open, next probe in {=u64:us}", micros);
             }
             OpenReason::Probing => defmt::write!(f, "circuit half-open, probe in progress"),
+            OpenReason::Returning(micros) => {
+                defmt::write!(f, "circuit returning, twice as many calls pass in {=u64:us}", micros);
+            }
             OpenReason::Forced => defmt::write!(f, "circuit forced open"),
         }
     }

@@ -14,10 +14,10 @@ use core::time::Duration;
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// Records the outcome of a call in the window, and trips if a rate is reached.
     ///
-    /// The outcomes of calls in other states than closed or disabled are discarded.
+    /// The outcomes of calls in other states than closed, returning or disabled are discarded.
     #[inline]
     pub(super) fn record_in_window(&self, Ticket { generation, began }: Ticket, failed: bool, retry_after: Duration) {
-        if self.closed_generation() != Ok(generation) && !self.is_disabled(generation) {
+        if self.closed_generation() != Ok(generation) && !self.is_counted(generation) {
             return;
         }
         let settings = self.settings.window(&self.state);
@@ -75,10 +75,12 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         }
     }
 
+    /// Returns whether the breaker is disabled or returning in this generation.
     #[cold]
-    fn is_disabled(&self, generation: Generation) -> bool {
+    fn is_counted(&self, generation: Generation) -> bool {
         let current = self.state.word.load();
-        current.generation() == generation && matches!(current.phase(), Phase::Disabled { .. })
+        current.generation() == generation
+            && matches!(current.phase(), Phase::Disabled { .. } | Phase::Returning { .. })
     }
 
     /// Opens the breaker if its window requires it under the settings then in force.
@@ -91,9 +93,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             let settings = self.settings();
             let current = self.state.word.load();
             let (rates, now) = (settings.record.window(), self.now());
-            let next = settings.opened(current, 0, now, self.cooldown(retry_after));
+            let reopens = match current.phase() {
+                Phase::Closed { .. } => Some(0),
+                Phase::Returning { .. } => Some(current.reopens() + 1),
+                _ => None,
+            };
+            let next = settings.opened(current, reopens.unwrap_or(0), now, self.cooldown(retry_after));
             if self.are_in_force(&settings) {
-                if !rates.has_window_of(&window) || current.generation() != generation || !current.is_closed() {
+                if !rates.has_window_of(&window) || current.generation() != generation || reopens.is_none() {
                     return;
                 }
                 let is_counted = rates.shape() == window.shape();

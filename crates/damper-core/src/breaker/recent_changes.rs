@@ -1,7 +1,7 @@
 //! The last changes of a breaker's state, for an operator who looks afterwards.
 //!
 //! ```text
-//!  63 61   60 58 57 55  54        42 41  0
+//!  63 60   59 57 56 54  53        41 40  0
 //! | CAUSE |  TO  | FROM | GENERATION |  AT  |
 //! ```
 //!
@@ -22,22 +22,30 @@ use core::fmt;
 use core::time::Duration;
 
 /// A recent change of a breaker's state.
-const AT: Field = Field::lowest(42);
+const AT: Field = Field::lowest(41);
 const GENERATION: Field = AT.then(Generation::BITS);
 const FROM: Field = GENERATION.then(3);
 const TO: Field = FROM.then(3);
-const CAUSE: Field = TO.then(3);
+const CAUSE: Field = TO.then(4);
 const _: () = assert!(CAUSE.end() == u64::BITS, "fields must tile the word");
 
-const STATES: [State; 6] =
-    [State::Closed, State::Open, State::HalfOpen, State::ForcedOpen, State::ForcedClosed, State::Disabled];
+const STATES: [State; 7] = [
+    State::Closed,
+    State::Open,
+    State::HalfOpen,
+    State::Returning,
+    State::ForcedOpen,
+    State::ForcedClosed,
+    State::Disabled,
+];
 
-const CAUSES: [Cause; 8] = [
+const CAUSES: [Cause; 9] = [
     Cause::ConsecutiveFailures,
     Cause::FailureRate,
     Cause::SlowRate,
     Cause::CooldownOver,
     Cause::ProbesSucceeded,
+    Cause::ReturnOver,
     Cause::ProbeFailed,
     Cause::HalfOpenTooLong,
     Cause::Control,

@@ -3,9 +3,11 @@
 //! ```text
 //!           63       51 50     29 28  27 26     14 13        7 6            0
 //! rates    |  WINDOW   | MINIMUM | KIND | CALLS  | SLOW RATE  | FAILURE RATE |
-//! trip     | 3 bits spare | ABANDONED | PROBE RATE | JITTER | FACTOR | FAILURES |
+//! trip     | 1 bit spare | RAMP | ABANDONED | PROBE RATE | JITTER | FACTOR | FAILURES |
 //! probes   |          COOLDOWN           |  SUCCESSES  |     PROBES     |
 //! slow     |    BASE    |                  SLOW AFTER                    |
+//! wait     | RAMP HIGH  |                  MAX RETRY AFTER               |
+//! half-open| RAMP LOW   |                  MAX HALF OPEN                 |
 //! ```
 //!
 //! | field | bits | unit | |
@@ -17,6 +19,9 @@
 //! | FAILURES | 32 | calls | the consecutive failures that trip |
 //! | FACTOR, JITTER, PROBE RATE, ABANDONED | 14, 7, 7, 1 | thousandths, percent, percent | |
 //! | PROBES, SUCCESSES, COOLDOWN | 10, 10, 44 | calls, calls, microseconds | |
+//! | RAMP | 2 | | 0 for none, 1 for steps, 2 for a linear one |
+//! | RAMP HIGH, RAMP LOW | 20 each | microseconds | the length of the ramp |
+//! | MAX RETRY AFTER, MAX HALF OPEN | 44 each | microseconds | the latter 0 if there is none |
 //! | SLOW AFTER, BASE | 44, 20 | microseconds, buckets | BASE is added to the numbers of buckets, so that those of another length are behind |
 //!
 //! The other words are microseconds. One word has all that a window of calls needs.
@@ -24,12 +29,13 @@
 use super::BreakerConfig;
 use super::Cause;
 use super::breaker_state::BreakerState;
-use super::state_machine::{ProbeLimits, Settings};
+use super::state_machine::{ProbeLimits, Settings, Share};
 use super::state_word::{Generation, Snapshot};
 use super::window::{OutcomeCounts, WindowShape};
 use super::wrapping_micros::WrappingMicros;
 #[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
+use crate::ramp::{RampShape, Slope};
 use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
 use core::time::Duration;
@@ -49,7 +55,8 @@ const FACTOR: Field = FAILURES.then(14);
 const JITTER: Field = FACTOR.then(7);
 const PROBE_RATE: Field = JITTER.then(7);
 const ABANDONED: Field = PROBE_RATE.then(1);
-const SPARE: Field = ABANDONED.then(3);
+const RAMP: Field = ABANDONED.then(2);
+const SPARE: Field = RAMP.then(1);
 const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
 
 /// The half-open state of a breaker's settings.
@@ -62,6 +69,15 @@ const _: () = assert!(COOLDOWN.end() == u64::BITS, "fields must tile the word");
 const SLOW_AFTER: Field = Field::lowest(44);
 const BASE: Field = SLOW_AFTER.then(20);
 const _: () = assert!(BASE.end() == u64::BITS, "fields must tile the word");
+
+/// A time of a breaker's settings, and half of the length of its ramp.
+const TIME: Field = Field::lowest(44);
+const HALF_RAMP: Field = TIME.then(20);
+const _: () = assert!(HALF_RAMP.end() == u64::BITS, "fields must tile the word");
+
+/// The values of [`RAMP`].
+const STEPS: u64 = 1;
+const LINEAR: u64 = 2;
 
 /// The distance between the numbers of consecutive windows in the same generation.
 ///
@@ -76,9 +92,8 @@ pub(super) struct Record {
     probes: Versioned64,
     slow: Versioned64,
     max_cooldown: Versioned64,
-    max_retry_after: Versioned64,
-    /// The longest time half-open; 0 if there is none.
-    max_half_open: Versioned64,
+    wait: Versioned64,
+    half_open: Versioned64,
     /// The length of a bucket of time; 0 if the window is one of calls.
     bucket_length: Versioned64,
 }
@@ -100,6 +115,13 @@ impl RecordWords {
             Some(longest) => Micros::of_duration(longest),
             None => 0,
         };
+        let (ramp, length) = match config.ramp() {
+            Some(ramp) => match ramp.slope() {
+                Slope { shape: RampShape::Steps, length } => (STEPS, length),
+                Slope { shape: RampShape::Linear, length } => (LINEAR, length),
+            },
+            None => (0, 0),
+        };
         // All in the ranges that `BreakerConfigBuilder::build` checks, except for the duration of a slow call.
         let slow_after = if slow_after > SLOW_AFTER.max() { SLOW_AFTER.max() } else { slow_after };
         Self([
@@ -112,14 +134,15 @@ impl RecordWords {
                 | FACTOR.put(config.factor_in_thousandths() as u64)
                 | JITTER.put(config.cooldown_jitter() as u64)
                 | PROBE_RATE.put(percent(config.probe_failure_rate()))
-                | ABANDONED.put(config.abandoned_probes_fail() as u64),
+                | ABANDONED.put(config.abandoned_probes_fail() as u64)
+                | RAMP.put(ramp),
             PROBES.put(config.max_probes() as u64)
                 | SUCCESSES.put(config.successes_to_close() as u64)
                 | COOLDOWN.put(Micros::of_duration(config.cooldown())),
             SLOW_AFTER.put(slow_after),
             Micros::of_duration(config.max_cooldown()),
-            Micros::of_duration(config.max_retry_after()),
-            max_half_open,
+            TIME.put(Micros::of_duration(config.max_retry_after())) | HALF_RAMP.put(length >> HALF_RAMP.bits()),
+            TIME.put(max_half_open) | HALF_RAMP.put(length & HALF_RAMP.max()),
             shape.bucket_length(),
         ])
     }
@@ -128,7 +151,7 @@ impl RecordWords {
     ///
     /// The old window goes on, if that is possible; otherwise an empty one begins.
     pub(super) fn following(self, old: &WindowSettings, now: u64) -> Self {
-        let Self([rates, trip, probes, slow, max_cooldown, max_retry_after, max_half_open, bucket_length]) = self;
+        let Self([rates, trip, probes, slow, max_cooldown, wait, half_open, bucket_length]) = self;
         let new = WindowSettings { rates, slow, bucket_length };
         let is_same = new.shape().continues(old.shape()) && new.has_rates() == old.has_rates();
         let window = if is_same { 0 } else { WINDOW_STEP };
@@ -136,7 +159,7 @@ impl RecordWords {
         let old_base = BASE.get(old.slow);
         let base = if is_same { old_base } else { base_after((old.bucket_length, old_base), bucket_length, now) };
         let slow = slow | BASE.put(base);
-        Self([rates, trip, probes, slow, max_cooldown, max_retry_after, max_half_open, bucket_length])
+        Self([rates, trip, probes, slow, max_cooldown, wait, half_open, bucket_length])
     }
 
     /// Returns `digest` with all settings.
@@ -173,22 +196,23 @@ impl RecordWords {
 
     /// Returns the longest time that a breaker with these settings is open, in microseconds.
     pub(super) const fn longest_cooldown(&self) -> u64 {
-        if self.0[4] > self.0[5] { self.0[4] } else { self.0[5] }
+        let (max_cooldown, max_retry_after) = (self.0[4], TIME.get(self.0[5]));
+        if max_cooldown > max_retry_after { max_cooldown } else { max_retry_after }
     }
 }
 
 impl Record {
     const_unless_loom! {
         pub(super) const fn new(words: RecordWords) -> Self {
-            let RecordWords([rates, trip, probes, slow, max_cooldown, max_retry_after, max_half_open, bucket_length]) = words;
+            let RecordWords([rates, trip, probes, slow, max_cooldown, wait, half_open, bucket_length]) = words;
             Self {
                 rates: Versioned64::new(rates),
                 trip: Versioned64::new(trip),
                 probes: Versioned64::new(probes),
                 slow: Versioned64::new(slow),
                 max_cooldown: Versioned64::new(max_cooldown),
-                max_retry_after: Versioned64::new(max_retry_after),
-                max_half_open: Versioned64::new(max_half_open),
+                wait: Versioned64::new(wait),
+                half_open: Versioned64::new(half_open),
                 bucket_length: Versioned64::new(bucket_length),
             }
         }
@@ -203,8 +227,8 @@ impl Record {
             &self.probes,
             &self.slow,
             &self.max_cooldown,
-            &self.max_retry_after,
-            &self.max_half_open,
+            &self.wait,
+            &self.half_open,
             &self.bucket_length,
         ];
         for (record, word) in records.into_iter().zip(words) {
@@ -387,7 +411,21 @@ impl BreakerSettings<'_> {
     }
 
     fn max_retry_after(self) -> u64 {
-        self.record.max_retry_after.load(Ordering::Relaxed)
+        TIME.get(self.record.wait.load(Ordering::Relaxed))
+    }
+
+    fn max_half_open(self) -> u64 {
+        TIME.get(self.record.half_open.load(Ordering::Relaxed))
+    }
+
+    fn slope(self) -> Option<Slope> {
+        let shape = match RAMP.get(self.record.trip.load(Ordering::Relaxed)) {
+            STEPS => RampShape::Steps,
+            LINEAR => RampShape::Linear,
+            _ => return None,
+        };
+        let half = |word: &Versioned64| HALF_RAMP.get(word.load(Ordering::Relaxed));
+        Some(Slope { shape, length: half(&self.record.wait) << HALF_RAMP.bits() | half(&self.record.half_open) })
     }
 }
 
@@ -445,7 +483,7 @@ impl Settings for BreakerSettings<'_> {
 
     #[inline]
     fn has_half_open_deadline(self) -> bool {
-        self.record.max_half_open.load(Ordering::Relaxed) > 0
+        self.max_half_open() > 0
     }
 
     /// The start of the state is recorded beside the word.
@@ -455,9 +493,20 @@ impl Settings for BreakerSettings<'_> {
     }
 
     fn is_half_open_over(self, current: Snapshot<u64>, now: MicrosReading) -> bool {
-        let longest = self.record.max_half_open.load(Ordering::Relaxed);
-        let since = self.state.half_open_since(current.generation());
-        since.is_some_and(|since| now.micros.saturating_sub(since) >= longest)
+        let since = self.state.since(current.generation());
+        since.is_some_and(|since| now.micros.saturating_sub(since) >= self.max_half_open())
+    }
+
+    #[inline]
+    fn returns_gradually(self) -> bool {
+        RAMP.get(self.record.trip.load(Ordering::Relaxed)) != 0
+    }
+
+    fn share(self, current: Snapshot<u64>, now: MicrosReading) -> Option<Share> {
+        // Until the start is recorded, the ramp is at its beginning.
+        let since = self.state.since(current.generation()).unwrap_or(now.micros);
+        let stage = self.slope()?.stage_at(now.micros.saturating_sub(since))?;
+        Some(Share { stage, seed: random::scatter(current.generation().to_bits().into(), since) })
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Cause {
     CooldownOver,
     /// Enough probes succeeded.
     ProbesSucceeded,
+    /// The ramp after the probes is over.
+    ReturnOver,
     /// A probe failed, or too many of them did; a slow probe counts as failed where slow calls do.
     ProbeFailed,
     /// The probes took too long.
@@ -77,9 +79,10 @@ impl Cause {
     /// Returns the cause of a transition that calls, probes or the cooldown make.
     pub(super) fn of(from: State, to: State) -> Self {
         match (from, to) {
-            (State::Closed, State::Open) => Self::ConsecutiveFailures,
+            (State::Closed | State::Returning, State::Open) => Self::ConsecutiveFailures,
             (State::Open, State::HalfOpen) => Self::CooldownOver,
-            (State::HalfOpen, State::Closed) => Self::ProbesSucceeded,
+            (State::HalfOpen, State::Closed | State::Returning) => Self::ProbesSucceeded,
+            (State::Returning, State::Closed) => Self::ReturnOver,
             (State::HalfOpen, State::Open) => Self::ProbeFailed,
             _ => Self::Control,
         }
@@ -94,6 +97,7 @@ impl fmt::Display for Cause {
             Self::SlowRate => "slow calls",
             Self::CooldownOver => "cooldown over",
             Self::ProbesSucceeded => "probes succeeded",
+            Self::ReturnOver => "return over",
             Self::ProbeFailed => "probe failed",
             Self::HalfOpenTooLong => "half-open for too long",
             Self::Control => "asked for",

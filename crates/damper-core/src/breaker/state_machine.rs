@@ -2,6 +2,7 @@
 
 use super::state_word::{Phase, Probes, Snapshot, Word};
 use super::{CircuitOpen, State};
+use crate::ramp::Stage;
 
 /// The settings of a breaker, in the units of its word, and the rules that follow from them.
 pub(crate) trait Settings: Copy {
@@ -37,6 +38,18 @@ pub(crate) trait Settings: Copy {
 
     /// Returns whether this half-open state is over.
     fn is_half_open_over(self, current: SnapshotOf<Self>, now: Self::Now) -> bool;
+
+    /// Returns whether a growing share of the calls passes after the probes.
+    #[inline]
+    fn returns_gradually(self) -> bool {
+        false
+    }
+
+    /// Returns the share of the calls that passes at `now`; `None` if this returning state is over.
+    #[inline]
+    fn share(self, _current: SnapshotOf<Self>, _now: Self::Now) -> Option<Share> {
+        None
+    }
 
     /// Decides about a call at `now`, which is read only where it matters.
     #[inline]
@@ -83,6 +96,10 @@ pub(crate) trait Settings: Copy {
                     CallDecision::Refuse(CircuitOpen::PROBING)
                 }
             }
+            Phase::Returning { .. } => match self.share(current, now()) {
+                Some(share) => CallDecision::Share(share),
+                None => CallDecision::Returned(current.transition_to(0, Phase::Closed { failures: 0 })),
+            },
             Phase::ForcedOpen => CallDecision::Refuse(CircuitOpen::FORCED),
         }
     }
@@ -115,6 +132,7 @@ pub(crate) trait Settings: Copy {
                 None => self.opened(current, 0, now(), request()),
             },
             Phase::Disabled { .. } => current.with(Phase::Disabled { failures: 0 }),
+            Phase::Returning { .. } => current.with(Phase::Returning { failures: 0 }),
             Phase::HalfOpen(probes) => {
                 let in_flight = probes.in_flight.saturating_sub(1);
                 self.after_probe(current, Probes { in_flight, succeeded: probes.succeeded + 1, ..probes })
@@ -124,6 +142,8 @@ pub(crate) trait Settings: Copy {
     }
 
     /// Returns the snapshot with these probes, which is closed if enough of them succeeded.
+    ///
+    /// Where there is a ramp, it is returning then.
     #[inline]
     fn after_probe(self, current: SnapshotOf<Self>, probes: Probes) -> SnapshotOf<Self> {
         let is_enough = match self.probe_failure_rate() {
@@ -134,7 +154,9 @@ pub(crate) trait Settings: Copy {
                     < rate * self.probe_limits().decisive()
             }
         };
-        if is_enough {
+        if is_enough && self.returns_gradually() {
+            current.transition_to(current.reopens(), Phase::Returning { failures: 0 })
+        } else if is_enough {
             current.transition_to(0, Phase::Closed { failures: 0 })
         } else {
             current.with(Phase::HalfOpen(probes))
@@ -176,6 +198,13 @@ pub(crate) trait Settings: Copy {
                 }
                 current.reopens() + 1
             }
+            Phase::Returning { failures } => {
+                let failures = failures.saturating_add(1);
+                if self.failure_threshold().is_none_or(|threshold| failures < threshold) {
+                    return current.with(Phase::Returning { failures });
+                }
+                current.reopens() + 1
+            }
             Phase::Disabled { failures } => {
                 return current.with(Phase::Disabled { failures: failures.saturating_add(1) });
             }
@@ -212,7 +241,7 @@ pub(crate) trait Settings: Copy {
     /// Returns the state that a call at `now` would find, and its refusal's length in microseconds.
     ///
     /// An open breaker whose cooldown is over is half-open, even before the first probe. One that was half-open for too long is
-    /// open.
+    /// open. One whose ramp is over is closed.
     #[inline]
     fn state_at(
         self,
@@ -234,9 +263,18 @@ pub(crate) trait Settings: Copy {
                     (State::HalfOpen, None)
                 }
             }
+            Phase::Returning { .. } if self.share(current, now()).is_none() => (State::Closed, None),
             phase => (phase.state(), None),
         }
     }
+}
+
+/// The share of the calls that passes while a breaker returns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) stage: Stage,
+    /// Where the sequence of the calls that pass begins: another place for each return.
+    pub(crate) seed: u64,
 }
 
 /// The limits on the number of probes.
@@ -266,6 +304,10 @@ pub(crate) enum CallDecision<S: Settings> {
     /// The call passes as a probe, with this next snapshot.
     Probe(SnapshotOf<S>),
     Refuse(CircuitOpen),
+    /// This share of the calls passes, and nothing changes.
+    Share(Share),
+    /// The ramp is over, and the breaker closes, with this next snapshot.
+    Returned(SnapshotOf<S>),
     /// The breaker has been half-open for too long, and opens again, with this next snapshot.
     HalfOpenTooLong(SnapshotOf<S>),
 }

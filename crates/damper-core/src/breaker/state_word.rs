@@ -12,12 +12,13 @@
 //!             | 3 forced open                | 0                                         |
 //!             | 4 forced closed              | 0                                         |
 //!             | 5 disabled                   | FAILURES                                  |
+//! only of 64  | 6 returning                  | FAILURES                                  |
 //! ```
 //!
 //! | field | unit | meaning |
 //! |---|---|---|
 //! | GENERATION | transitions | bumped whenever the state changes, wraps |
-//! | REOPENS | transitions | from half-open to open since it was closed; stays at the most |
+//! | REOPENS | transitions | from half-open or returning to open since it was closed; stays at the most |
 //! | FAILURES | calls | consecutive failures |
 //! | UNTIL | the settings' | when the cooldown ends, on the clock; wraps |
 //! | PROBES | calls | probes in flight |
@@ -41,6 +42,7 @@ const HALF_OPEN: u64 = 2;
 const FORCED_OPEN: u64 = 3;
 const FORCED_CLOSED: u64 = 4;
 const DISABLED: u64 = 5;
+const RETURNING: u64 = 6;
 
 /// The positions of the fields in a word.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,8 @@ pub(crate) struct Layout {
     pub(crate) deadline: Option<Field>,
     /// The state that counts calls and never trips, where there is one.
     pub(crate) disabled: Option<u64>,
+    /// The state in which a growing share of the calls passes, where there is one.
+    pub(crate) returning: Option<u64>,
 }
 
 impl Layout {
@@ -86,6 +90,7 @@ impl Layout {
             failed: Some(failed),
             deadline: None,
             disabled: Some(DISABLED),
+            returning: Some(RETURNING),
         }
     };
 
@@ -112,6 +117,7 @@ impl Layout {
             failed: None,
             deadline: Some(deadline),
             disabled: None,
+            returning: None,
         }
     };
 
@@ -215,6 +221,8 @@ pub enum State {
     Open,
     /// A limited number of calls pass as probes; their outcome decides.
     HalfOpen,
+    /// A growing share of the calls passes, after the probes, where the breaker has a [ramp](super::BreakerConfigBuilder::ramp).
+    Returning,
     /// Calls are refused until the breaker is [reset](super::CircuitBreaker::reset).
     ForcedOpen,
     /// Calls pass uncounted until the breaker is reset.
@@ -224,12 +232,13 @@ pub enum State {
 }
 
 impl fmt::Display for State {
-    /// Writes `closed`, `open`, `half-open`, `forced open`, `forced closed` or `disabled`.
+    /// Writes `closed`, `open`, `half-open`, `returning`, `forced open`, `forced closed` or `disabled`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Closed => "closed",
             Self::Open => "open",
             Self::HalfOpen => "half-open",
+            Self::Returning => "returning",
             Self::ForcedOpen => "forced open",
             Self::ForcedClosed => "forced closed",
             Self::Disabled => "disabled",
@@ -243,6 +252,7 @@ pub(crate) enum Phase {
     Closed { failures: u32 },
     Open { until: u64 },
     HalfOpen(Probes),
+    Returning { failures: u32 },
     ForcedOpen,
     ForcedClosed,
     Disabled { failures: u32 },
@@ -254,6 +264,7 @@ impl Phase {
             Self::Closed { .. } => State::Closed,
             Self::Open { .. } => State::Open,
             Self::HalfOpen(_) => State::HalfOpen,
+            Self::Returning { .. } => State::Returning,
             Self::ForcedOpen => State::ForcedOpen,
             Self::ForcedClosed => State::ForcedClosed,
             Self::Disabled { .. } => State::Disabled,
@@ -298,7 +309,7 @@ pub(crate) struct Snapshot<W>(W);
 impl<W: Word> Snapshot<W> {
     #[inline]
     pub(crate) fn phase(self) -> Phase {
-        let Layout { until, state, probes, successes, failed, deadline, disabled, .. } = W::LAYOUT;
+        let Layout { until, state, probes, successes, failed, deadline, disabled, returning, .. } = W::LAYOUT;
         let payload = self.payload();
         match state.get(self.0.bits()) {
             CLOSED => Phase::Closed { failures: payload as u32 },
@@ -311,6 +322,7 @@ impl<W: Word> Snapshot<W> {
             }),
             FORCED_OPEN => Phase::ForcedOpen,
             state if disabled == Some(state) => Phase::Disabled { failures: payload as u32 },
+            state if returning == Some(state) => Phase::Returning { failures: payload as u32 },
             _ => Phase::ForcedClosed,
         }
     }
@@ -334,7 +346,7 @@ impl<W: Word> Snapshot<W> {
         Generation(W::LAYOUT.generation.get(self.0.bits()) as u32)
     }
 
-    /// Returns the number of transitions from half-open to open since the breaker was last closed.
+    /// Returns how often the breaker has opened again since it was last closed.
     #[inline]
     pub(crate) fn reopens(self) -> u32 {
         W::LAYOUT.reopens.get(self.0.bits()) as u32
@@ -378,6 +390,7 @@ impl<W: Word> Snapshot<W> {
                     | layout.failed.map_or(0, |bits| bits.put(failed.into()))
                     | layout.deadline.map_or(0, |bits| bits.put(deadline.into())),
             ),
+            Phase::Returning { failures } => (RETURNING, failures.into()),
             Phase::ForcedOpen => (FORCED_OPEN, 0),
             Phase::ForcedClosed => (FORCED_CLOSED, 0),
             Phase::Disabled { failures } => (DISABLED, failures.into()),
@@ -418,7 +431,9 @@ mod tests {
     use proptest::prelude::*;
 
     /// Phases whose fields may be all ones.
-    fn phases(Layout { payload, probes, failed, deadline, disabled, .. }: Layout) -> impl Strategy<Value = Phase> {
+    fn phases(
+        Layout { payload, probes, failed, deadline, disabled, returning, .. }: Layout,
+    ) -> impl Strategy<Value = Phase> {
         let counts = 0..=probes.max() as u32;
         let failed = 0..=failed.map_or(0, |failed| failed.max() as u32);
         let deadline = 0..=deadline.map_or(0, |deadline| deadline.max() as u32);
@@ -431,6 +446,10 @@ mod tests {
             }),
             Just(Phase::ForcedOpen),
             Just(Phase::ForcedClosed),
+            failures.clone().prop_map(move |failures| match returning {
+                Some(_) => Phase::Returning { failures },
+                None => Phase::Closed { failures },
+            }),
             failures.prop_map(move |failures| match disabled {
                 Some(_) => Phase::Disabled { failures },
                 None => Phase::Closed { failures },

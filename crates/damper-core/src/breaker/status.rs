@@ -3,6 +3,7 @@
 use super::State;
 use super::state_word::{Phase, Probes, Snapshot};
 use super::window::OutcomeCounts;
+use crate::ramp::share_of;
 use crate::time::Human;
 use core::fmt;
 use core::time::Duration;
@@ -13,8 +14,8 @@ use core::time::Duration;
 /// cooldown or the longest time half-open is over), the generation includes that change only after a call finds it.
 ///
 /// Displayed as a line for a log: `circuit closed, 2 consecutive failures, 3 of 48 calls failed, 5 slow`, `circuit open,
-/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 in flight, 2 succeeded, 0 failed`. Zero
-/// counts are left out.
+/// next probe in 28 s, 24 of 48 calls failed`, `circuit half-open, probes: 1 in flight, 2 succeeded, 0 failed`, `circuit returning,
+/// 25.0 % of the calls pass`. Zero counts are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -30,22 +31,27 @@ pub struct BreakerStatus {
     probes_succeeded: u32,
     probes_failed: u32,
     next_probe_in: Option<Duration>,
+    /// The share of the calls that pass while returning, in parts of a [`Ramp`](crate::Ramp).
+    parts: Option<u32>,
 }
 
 impl BreakerStatus {
     /// Creates the status of a breaker whose word was loaded as `snapshot`.
     ///
-    /// It has the state that a call would find, for how many microseconds the call would be refused, and the counts of the
-    /// window.
+    /// It has the state that a call would find, for how many microseconds the call would be refused, the counts of the window, and
+    /// the parts of the calls that pass while returning.
     pub(super) fn new(
         snapshot: Snapshot<u64>,
         state: State,
         left: Option<u64>,
         counts: OutcomeCounts,
         is_metrics_only: bool,
+        parts: Option<u32>,
     ) -> Self {
         let consecutive_failures = match snapshot.phase() {
             Phase::Closed { failures } | Phase::Disabled { failures } => failures,
+            // After the ramp the next call finds the breaker closed, without failures.
+            Phase::Returning { failures } if state == State::Returning => failures,
             _ => 0,
         };
         let (probes_in_flight, probes_succeeded, probes_failed) = match snapshot.phase() {
@@ -67,6 +73,7 @@ impl BreakerStatus {
             probes_succeeded,
             probes_failed,
             next_probe_in: left.map(Duration::from_micros),
+            parts: parts.filter(|_| state == State::Returning),
         }
     }
 
@@ -88,13 +95,13 @@ impl BreakerStatus {
         self.is_metrics_only
     }
 
-    /// Failures since the last success while closed or disabled; else 0.
+    /// Failures since the last success while closed, returning or disabled; else 0.
     #[must_use]
     pub fn consecutive_failures(&self) -> u32 {
         self.consecutive_failures
     }
 
-    /// The calls in the window, if the breaker has a rate: those of the closed state.
+    /// The calls in the window, if the breaker has a rate: those of the closed or returning state.
     ///
     /// While the breaker is open or half-open they are those of the last closed state; while it is forced open or closed there
     /// are none. If a bucket of time has too many calls for its counters, they are halved, with their failures.
@@ -157,13 +164,19 @@ impl BreakerStatus {
         self.next_probe_in
     }
 
+    /// The share of the calls that pass, from 0.001 to 1.0, while the breaker is [returning](State::Returning); else `None`.
+    #[must_use]
+    pub fn returning_share(&self) -> Option<f64> {
+        self.parts.map(share_of)
+    }
+
     /// Returns whether a new breaker in its place would behave differently.
     ///
     /// Use it for [`BoundedStore::keep_if`](crate::BoundedStore::keep_if) of a store of breakers.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         match self.state() {
-            State::Open | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
+            State::Open | State::Returning | State::ForcedOpen | State::ForcedClosed | State::Disabled => true,
             State::HalfOpen => self.probes_in_flight() + self.probes_succeeded() + self.probes_failed() > 0,
             State::Closed => self.is_metrics_only(),
         }
@@ -182,6 +195,9 @@ impl fmt::Display for BreakerStatus {
         if self.state == State::HalfOpen {
             let Self { probes_in_flight, probes_succeeded, probes_failed, .. } = self;
             write!(f, ", probes: {probes_in_flight} in flight, {probes_succeeded} succeeded, {probes_failed} failed")?;
+        }
+        if let Some(share) = self.returning_share() {
+            write!(f, ", {:.1} % of the calls pass", share * 100.0)?;
         }
         match self.consecutive_failures {
             0 => {}

@@ -1,6 +1,6 @@
 //! The changes of a breaker's word, by compare-and-swap.
 
-use super::state_machine::{CallDecision, Settings};
+use super::state_machine::{CallDecision, Settings, Share};
 use super::state_word::{Generation, Phase, Snapshot, StateWord, Word};
 use super::{Cause, CircuitOpen, State};
 use crate::sync::SpinWait;
@@ -34,6 +34,13 @@ pub(crate) trait Transitions {
 
     /// Handles a call that this half-open state refused because probes are in flight.
     fn probe_refused(&self, _half_open: Snapshot<Self::Word>) {}
+
+    /// Returns whether the next call of this returning state is one of the share that passes.
+    ///
+    /// Only a breaker with a ramp is asked.
+    fn takes_turn(&self, _returning: Snapshot<Self::Word>, _share: Share) -> bool {
+        true
+    }
 
     /// Handles a change of the generation, after it was made. Without a `cause`, the states determine it.
     fn changed(&self, old: Snapshot<Self::Word>, new: Snapshot<Self::Word>, cause: Option<Cause>);
@@ -84,6 +91,17 @@ pub(crate) trait Transitions {
                             self.probe_refused(current);
                         }
                         return Err(open);
+                    }
+                    CallDecision::Share(share) => {
+                        return if self.takes_turn(current, share) {
+                            Ok(current.generation())
+                        } else {
+                            Err(CircuitOpen::returning(share.stage.grows_in))
+                        };
+                    }
+                    CallDecision::Returned(next) => {
+                        // If the swap fails, the next round judges the state that another thread left there.
+                        _ = self.replace(current, next, None);
                     }
                     CallDecision::HalfOpenTooLong(next) => {
                         // If the swap fails, the next round judges the state that another thread left there.

@@ -1,9 +1,12 @@
 //! A limiter that a server's `Retry-After` stops.
 
 use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
+use crate::ramp::{Slope, Turns};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
+use crate::time::random::scatter;
 use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
 use crate::word32::RateLimiter32;
+use crate::{OutOfRange, Ramp};
 use core::time::Duration;
 
 /// The longest pause, in ticks. With ticks of a nanosecond it is 146 years.
@@ -13,6 +16,8 @@ const LONGEST: u64 = 1 << 62;
 const NEVER_PAUSED: u64 = 0;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
+
+const MICROS_PER_SECOND: u128 = 1_000_000;
 
 /// A [`Limiter`] that can be paused and then refuses until the pause is over.
 ///
@@ -26,7 +31,7 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
-/// once more. The limiter inside knows nothing of pauses: callers that use it directly are not stopped.
+/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it directly are not stopped.
 ///
 /// # Clocks
 ///
@@ -75,6 +80,9 @@ pub struct Pausable<L, C = DefaultClock> {
     until: AtomicU64,
     /// The longest pause so far, in ticks.
     longest: AtomicU64,
+    /// The return after a pause.
+    ramp: Option<Slope>,
+    turns: Turns,
     clock: C,
 }
 
@@ -96,8 +104,46 @@ impl<L, C: Clock> Pausable<L, C> {
         /// A reference to a clock is a clock too. It need not be the limiter's clock.
         #[must_use]
         pub const fn with_clock(limiter: L, clock: C) -> Self {
-            Self { limiter, until: AtomicU64::new(NEVER_PAUSED), longest: AtomicU64::new(0), clock }
+            Self {
+                limiter,
+                until: AtomicU64::new(NEVER_PAUSED),
+                longest: AtomicU64::new(0),
+                ramp: None,
+                turns: Turns::new(),
+                clock,
+            }
         }
+    }
+
+    /// Lets a growing share of the calls ask the limiter after a pause. Default: all calls at once.
+    ///
+    /// The ramp begins when the pause ends, so the callers that have waited for that do not all come at once. Calls are spread as by a
+    /// [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call says when twice as many pass. A later
+    /// pause begins a ramp of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`OutOfRange`] if the length of the ramp is zero or more than a day.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// use core::time::Duration;
+    /// use damper::{ManualClock, Pausable, Quota, Ramp, RateLimiter};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = RateLimiter::with_clock(Quota::UNLIMITED, &clock);
+    /// let polite = Pausable::with_clock(limiter, &clock).ramp(Ramp::linear(Duration::from_secs(10)))?;
+    /// polite.pause_for(Duration::from_secs(2));
+    /// clock.advance(Duration::from_secs(2 + 5));
+    /// let passed = (0..100).filter(|_| polite.check().is_ok()).count();
+    /// assert!((45..=55).contains(&passed));
+    /// # Ok::<(), damper::OutOfRange>(())
+    /// ```
+    pub fn ramp(self, ramp: Ramp) -> Result<Self, OutOfRange> {
+        ramp.check("ramp")?;
+        Ok(Self { ramp: Some(ramp.slope()), ..self })
     }
 
     /// Returns the limiter inside.
@@ -189,11 +235,35 @@ impl<L, C: Clock> Pausable<L, C> {
         Frequency::from_hertz(self.clock.frequency())
     }
 
-    /// Returns the refusal of `n` tokens while the limiter is paused.
+    /// Returns the refusal of `n` tokens while the limiter is paused or returns from a pause.
     #[inline]
     fn refusal(&self, n: u32) -> Option<Denied> {
-        let rest = if n == 0 { None } else { self.rest() };
-        rest.map(|rest| Denied::counted_by(self.frequency(), 0, rest, rest))
+        // ORDERING: Acquire, as in `rest`.
+        let until = self.until.load(Ordering::Acquire);
+        if n == 0 || until == NEVER_PAUSED { None } else { self.refusal_until(until) }
+    }
+
+    #[cold]
+    fn refusal_until(&self, until: u64) -> Option<Denied> {
+        let rest = self.rest_until(until).or_else(|| self.returning(until))?;
+        Some(Denied::counted_by(self.frequency(), 0, rest, rest))
+    }
+
+    /// Takes a turn of the ramp after the pause that ended at `until`.
+    ///
+    /// If it is not one of the share, returns when the share has doubled.
+    fn returning(&self, until: u64) -> Option<Ticks> {
+        let slope = self.ramp?;
+        let frequency = u128::from(self.clock.frequency());
+        // A pause that counts as passed although its end is ahead has ended long ago, and so has its ramp.
+        let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
+        let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
+        let stage = slope.stage_at(elapsed)?;
+        if self.turns.take(stage.parts, scatter(0, until)) {
+            return None;
+        }
+        let ticks = (u128::from(stage.grows_in) * frequency).div_ceil(MICROS_PER_SECOND);
+        Some(Ticks::new(u64::try_from(ticks).unwrap_or(LONGEST)))
     }
 }
 

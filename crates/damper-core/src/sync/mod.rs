@@ -42,7 +42,7 @@ mod set_once;
 mod signal;
 mod tally;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use native::{AtomicBool, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
+pub(crate) use native::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
 
 #[cfg(not(any(loom, shuttle, target_has_atomic = "64")))]
 pub(crate) use native::AtomicU64;
@@ -52,7 +52,7 @@ pub use native::AtomicU64;
 #[cfg(any(loom, shuttle))]
 mod model;
 #[cfg(any(loom, shuttle))]
-pub(crate) use model::{AtomicBool, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
+pub(crate) use model::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
 #[cfg(any(loom, shuttle))]
 pub use model::{AtomicU64, Flaw, count_writes, killed_after, with_flaw, with_loads_as_rmw};
 

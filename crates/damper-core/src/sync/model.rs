@@ -223,6 +223,7 @@ macro_rules! versioned {
 versioned!(Versioned64, AtomicU64, u64);
 versioned!(Epoch, AtomicUsize, usize);
 
+atomic!(pub(crate) AtomicU16, u16);
 atomic!(pub(crate) AtomicU32, u32);
 atomic!(pub AtomicU64, u64);
 atomic!(pub(crate) AtomicUsize, usize);

@@ -6,12 +6,16 @@ pub(crate) use super::sectioned::AtomicU64;
 pub(crate) use AtomicU64 as Versioned64;
 #[cfg(target_has_atomic = "8")]
 pub(crate) use core::sync::atomic::AtomicBool;
+#[cfg(target_has_atomic = "16")]
+pub(crate) use core::sync::atomic::AtomicU16;
 #[cfg(target_has_atomic = "32")]
 pub(crate) use core::sync::atomic::AtomicU32;
 #[cfg(target_has_atomic = "64")]
 pub use core::sync::atomic::AtomicU64;
 #[cfg(not(target_has_atomic = "8"))]
 pub(crate) use portable_atomic::AtomicBool;
+#[cfg(not(target_has_atomic = "16"))]
+pub(crate) use portable_atomic::AtomicU16;
 #[cfg(not(target_has_atomic = "32"))]
 pub(crate) use portable_atomic::AtomicU32;
 // Its locks are safe under `std`, because the operating system preempts threads: no thread spins for ever.

@@ -51,6 +51,8 @@ impl<W: Word, const UNTIL: u32, const DEADLINE: u32> FixedSettings<W, UNTIL, DEA
             return Err(Word32Error::Unsupported("probe_failure_rate"));
         } else if config.cooldown_jitter() > 0 {
             return Err(Word32Error::Unsupported("cooldown_jitter"));
+        } else if config.ramp().is_some() {
+            return Err(Word32Error::Unsupported("ramp"));
         }
         let (probes, successes) = (config.max_probes(), config.successes_to_close());
         if let Err(error) = check_fits("failure_threshold", config.failure_threshold(), W::LAYOUT.max_failures()) {

@@ -17,7 +17,7 @@ use core::time::Duration;
 ///
 /// Works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open` and
-/// `abandoned_probes_fail`; no rates, no listener, no jitter. A server's `Retry-After` extends no cooldown. Its settings are
+/// `abandoned_probes_fail`; no rates, no listener, no jitter, no ramp. A server's `Retry-After` extends no cooldown. Its settings are
 /// constants: the word counts times in units of the longest cooldown, so no other settings fit a word in use.
 ///
 /// # Range

@@ -125,7 +125,7 @@ function shape(state) {
   const icon = svg("svg", { viewBox: "0 0 18 18", "aria-hidden": "true" });
   const circle = (attributes = {}) => svg("circle", { cx: 9, cy: 9, r: 7, ...attributes });
   if (state === "open" || state === "forced_open") icon.append(svg("path", { d: "M6 2h6l4 4v6l-4 4H6l-4-4V6z" }), svg("path", { d: "M6.5 6.5l5 5m0-5l-5 5" }));
-  else if (state === "half_open") icon.append(circle(), svg("path", { class: "full", d: "M9 2a7 7 0 0 1 0 14z" }));
+  else if (state === "half_open" || state === "returning") icon.append(circle(), svg("path", { class: "full", d: "M9 2a7 7 0 0 1 0 14z" }));
   else if (state === "disabled") icon.append(circle(), svg("path", { d: "M4 14L14 4" }));
   else icon.append(circle(), svg("path", { d: "M5.5 9.5l2.5 2.5l4.5-5.5" }));
   return icon;

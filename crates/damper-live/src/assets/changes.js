@@ -9,7 +9,7 @@ const SAME = 0.1;
 const KEYS = 8192;
 
 /** How a state reads. */
-export const STATES = { closed: "closed", half_open: "half-open", open: "open", forced_open: "forced open", forced_closed: "forced closed", disabled: "disabled" };
+export const STATES = { closed: "closed", half_open: "half-open", returning: "returning", open: "open", forced_open: "forced open", forced_closed: "forced closed", disabled: "disabled" };
 
 /** A time of day, to the millisecond, as logs have it; with the date if that is another one than today. */
 export function clockTime(seconds) {

@@ -193,7 +193,7 @@ export class Lines extends Shown {
 }
 
 /** The height of a bar says the state; its colour only repeats that. */
-const HEIGHTS = { closed: 14, forced_closed: 14, disabled: 14, half_open: 55, open: 100, forced_open: 100 };
+const HEIGHTS = { closed: 14, forced_closed: 14, disabled: 14, half_open: 55, returning: 30, open: 100, forced_open: 100 };
 
 /** The states of a breaker over time: low is closed, half is half-open, high is open. */
 export class States extends Shown {

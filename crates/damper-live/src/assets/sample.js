@@ -3,7 +3,7 @@
 import { short } from "./charts.js";
 
 /** The worst state first: the one that a card of several breakers shows. */
-const STATES = ["open", "forced_open", "half_open", "closed", "forced_closed", "disabled"];
+const STATES = ["open", "forced_open", "half_open", "returning", "closed", "forced_closed", "disabled"];
 
 /** What a name has, made if it is new. */
 function of(map, name, make) {

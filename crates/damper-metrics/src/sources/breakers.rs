@@ -10,14 +10,22 @@ use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::CircuitBreaker32;
 use std::hash::{BuildHasher, Hash};
 
-const STATES: [State; 6] =
-    [State::Closed, State::HalfOpen, State::Open, State::ForcedOpen, State::ForcedClosed, State::Disabled];
+const STATES: [State; 7] = [
+    State::Closed,
+    State::HalfOpen,
+    State::Returning,
+    State::Open,
+    State::ForcedOpen,
+    State::ForcedClosed,
+    State::Disabled,
+];
 
 /// Returns the value of a label for a state.
 pub(crate) fn state_label(state: State) -> &'static str {
     match state {
         State::Closed => "closed",
         State::HalfOpen => "half_open",
+        State::Returning => "returning",
         State::Open => "open",
         State::ForcedOpen => "forced_open",
         State::ForcedClosed => "forced_closed",

@@ -197,6 +197,7 @@ fn breakers_are_in_one_state_each_and_changes_are_counted() {
         BREAKER_STATE "breaker=hosts state=open" 1;
         BREAKER_STATE "breaker=hosts state=forced_open" 1;
         BREAKER_STATE "breaker=hosts state=half_open" 0;
+        BREAKER_STATE "breaker=hosts state=returning" 0;
         BREAKER_CONSECUTIVE_FAILURES "breaker=hosts" 2;
         BREAKER_WINDOW_CALLS "breaker=hosts" 3;
         BREAKER_WINDOW_FAILURES "breaker=hosts" 2;

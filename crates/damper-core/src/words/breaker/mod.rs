@@ -25,7 +25,7 @@ use state::PlacedWord;
 /// A word of 0 is a closed breaker. Each process makes a breaker of its own on the same word, with the same settings and clock, and the failures of
 /// all of them open it for all. It works as a [`CircuitBreaker`](crate::CircuitBreaker) does, of which it has the settings `failure_threshold`,
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open`, `abandoned_probes_fail`, and a `failure_rate`
-/// over the last 48 calls or fewer. It has no slow calls, no jitter, no listener, and a server's `Retry-After` extends no cooldown.
+/// over the last 48 calls or fewer. It has no slow calls, no jitter, no ramp, no listener, and a server's `Retry-After` extends no cooldown.
 ///
 /// A process that is killed as a probe holds its place until the half-open state ends, after `max_half_open`; by default after the longest cooldown.
 /// Then the breaker opens again for a cooldown, and other processes probe.

@@ -46,6 +46,7 @@ impl<'a> Word for PlacedWord<'a> {
         failed: None,
         deadline: Some(Field::at(20, DEADLINE_BITS)),
         disabled: None,
+        returning: None,
     };
 
     type Atomic = &'a AtomicU64;

@@ -6,6 +6,7 @@
 //! | `windows` | the last calls exactly, the last seconds by buckets, intervals, and what they take |
 //! | `cooldown` | the length of the cooldown |
 //! | `half_open` | the half-open state |
+//! | `returning` | the gradual return after the probes |
 //! | `calls` | `call`, `run`, permits, errors |
 //! | `forced_states` | forced states, resets, the listener and the status |
 //! | `settings` | invalid settings |
@@ -23,13 +24,14 @@ mod half_open;
 mod keyed;
 mod peer_bugs;
 mod recent_changes;
+mod returning;
 mod set_config;
 mod settings;
 mod threads;
 mod tripping;
 mod windows;
 
-use crate::models::breaker::{self, Control, Due, Outcome, Plan, Step, WindowOf};
+use crate::models::breaker::{self, Control, Due, Outcome, Plan, RampOf, Step, WindowOf};
 use crate::models::cases::cases;
 use damper::breaker::{BreakerConfigBuilder, OnStateChange, Verdict};
 use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock};
@@ -114,6 +116,10 @@ prop_compose! {
         max_half_open in proptest::option::weighted(0.5, times()),
         abandoned_probes_fail: bool,
         window in windows(),
+        ramp in proptest::option::weighted(0.5, prop_oneof![
+            times().prop_map(RampOf::Steps),
+            times().prop_map(RampOf::Linear),
+        ]),
     ) -> Plan {
         let mut config = BreakerConfig::builder()
             .failure_threshold(failures)
@@ -142,7 +148,10 @@ prop_compose! {
         if let Some(window) = window.window() {
             config = config.window(window);
         }
-        Plan { config: config.build().unwrap(), factor, window }
+        if let Some(ramp) = ramp {
+            config = config.ramp(ramp.ramp());
+        }
+        Plan { config: config.build().unwrap(), factor, window, ramp }
     }
 }
 
@@ -169,6 +178,7 @@ fn steps(failing: u32, most: usize) -> impl Strategy<Value = Vec<Step>> {
     let due = prop_oneof![
         6 => Just(Due::Cooldown),
         2 => Just(Due::HalfOpen),
+        3 => Just(Due::Ramp),
         2 => Just(Due::Slow),
         2 => Just(Due::Bucket),
         1 => Just(Due::Window),

@@ -1,7 +1,8 @@
 //! Pauses of a limiter, against exact rationals.
 
 use damper::{
-    Clock, CoarseClock, Denied, LimitSet, Limiter, ManualClock, Pausable, Quota, RateLimiter, RateLimiter32, Striped,
+    Clock, CoarseClock, Denied, LimitSet, Limiter, ManualClock, Pausable, Quota, Ramp, RateLimiter, RateLimiter32,
+    Striped,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -220,6 +221,83 @@ proptest! {
                 let left = (until.saturating_sub(now) * 1_000_000_000).div_ceil(u128::from(frequency));
                 prop_assert_eq!(polite.pause_left().as_nanos(), left);
                 prop_assert_eq!(polite.try_acquire(11).unwrap_err().exceeds_burst(), left == 0);
+            }
+        }
+    }
+}
+
+/// A limiter that refuses nothing, behind pauses of which it returns by a ramp.
+fn returning(
+    clock: &ManualClock,
+    ramp: Ramp,
+) -> Pausable<RateLimiter<damper::TokenBucket, &ManualClock>, &ManualClock> {
+    Pausable::with_clock(RateLimiter::with_clock(Quota::UNLIMITED, clock), clock).ramp(ramp).unwrap()
+}
+
+#[test]
+fn later_pause_begins_a_ramp_of_its_own() {
+    let clock = ManualClock::new();
+    let polite = returning(&clock, Ramp::steps(60 * SECOND));
+    let passed = || (0..1_000).filter(|_| polite.check().is_ok()).count() as u32;
+    assert_eq!(passed(), 1_000, "no ramp before the first pause");
+    for _ in 0..2 {
+        polite.pause_for(SECOND);
+        clock.advance(SECOND);
+        assert!(passed() <= 8, "a thousandth of the calls");
+        clock.advance(50 * SECOND);
+        assert!(passed().abs_diff(500) <= 8);
+        let refused = (0..9).find_map(|_| polite.check().err()).unwrap();
+        assert_eq!(refused.retry_after(), Some(10 * SECOND), "until all pass");
+        assert_eq!(polite.pause_left(), Duration::ZERO);
+        assert!(polite.check_n(0).is_ok(), "a call for no tokens is always allowed");
+    }
+    clock.advance(10 * SECOND);
+    assert_eq!(passed(), 1_000);
+    let error = Pausable::with_clock(limiter(&clock), &clock).ramp(Ramp::linear(Duration::ZERO)).unwrap_err();
+    assert_eq!(error.to_string(), "ramp is 0 ns, it must be 1 ns to 1 day");
+}
+
+proptest! {
+    /// Calls, pauses and time in any order, against a pause and a ramp in plain numbers.
+    #[test]
+    fn return_from_a_pause_lets_its_share_pass(
+        millis in 1..100_u64,
+        steps in proptest::collection::vec((0..4_u8, 0..60_u64), 1..200),
+    ) {
+        let clock = ManualClock::new();
+        let polite = returning(&clock, Ramp::linear(Duration::from_millis(millis)));
+        let (mut now, mut until) = (0_u64, None::<u64>);
+        let (mut of, mut calls, mut passed) = (0.0, 0_u32, 0_u32);
+        for (step, amount) in steps {
+            match step {
+                0 => {
+                    polite.pause_for(Duration::from_millis(amount));
+                    if amount > 0 {
+                        until = until.max(Some(now + amount));
+                    }
+                }
+                1 => {
+                    now += amount;
+                    clock.advance(Duration::from_millis(amount));
+                }
+                _ => for _ in 0..amount {
+                    let answer = polite.check();
+                    let share = match until {
+                        Some(until) if now < until => 0.0,
+                        Some(until) if now < until + millis => ((now - until) as f64 / millis as f64).max(0.001),
+                        _ => 1.0,
+                    };
+                    (calls, passed) = if share == of { (calls, passed) } else { (0, 0) };
+                    (of, calls, passed) = (share, calls + 1, passed + u32::from(answer.is_ok()));
+                    let off = (f64::from(passed) - f64::from(calls) * share).abs();
+                    let is_exact = share == 0.0 || share == 1.0;
+                    prop_assert!(off <= if is_exact { 0.0 } else { 8.1 }, "{passed} of {calls}, {share}");
+                    if let Err(denied) = answer && !is_exact {
+                        let wait = denied.retry_after().unwrap().as_secs_f64() * 1e3;
+                        let left = (until.unwrap() + millis - now) as f64;
+                        prop_assert!(wait > 0.0 && wait <= left, "{wait} of {left}");
+                    }
+                },
             }
         }
     }

@@ -12,7 +12,7 @@
 //! Times are in microseconds, as the breaker has them: rounded down if they are the clock's, up if they are settings.
 
 use damper::breaker::{Cause, Permit, State, StateChange, Window};
-use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock};
+use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Ramp};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -63,10 +63,46 @@ pub(crate) struct Plan {
     /// The cooldown's factor in thousandths, which the configuration does not reveal.
     pub(crate) factor: u32,
     pub(crate) window: WindowOf,
+    pub(crate) ramp: Option<RampOf>,
 }
 
-/// The breaker's answer to a call.
+/// A ramp after the probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RampOf {
+    Steps(Duration),
+    Linear(Duration),
+}
+
+impl RampOf {
+    pub(crate) fn ramp(self) -> Ramp {
+        match self {
+            Self::Steps(length) => Ramp::steps(length),
+            Self::Linear(length) => Ramp::linear(length),
+        }
+    }
+
+    fn length(self) -> u128 {
+        let (Self::Steps(length) | Self::Linear(length)) = self;
+        micros_of(length)
+    }
+
+    /// Returns the share of the calls that pass so many microseconds after the start; `None` if it is over.
+    fn share(self, elapsed: u128) -> Option<f64> {
+        if elapsed >= self.length() {
+            return None;
+        }
+        Some(match self {
+            Self::Steps(_) => [0.001, 0.01, 0.05, 0.1, 0.25, 0.5][(elapsed * 6 / self.length()) as usize],
+            Self::Linear(_) => (elapsed as f64 / self.length() as f64).max(0.001),
+        })
+    }
+}
+
+/// By how much a share may be off, because the breaker keeps it in parts of 65,536.
+const ROUNDING: f64 = 1.0 / 65_536.0;
+
+/// The breaker's answer to a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Answer {
     /// The call may be made, in this generation.
     Permitted(u64),
@@ -74,6 +110,8 @@ pub(crate) enum Answer {
     Uncounted,
     /// The call is refused for this many microseconds.
     OpenFor(u128),
+    /// The call may be made in this generation if it is one of this share of the calls.
+    Share(u64, f64),
     /// The call is refused while probes are in flight.
     ProbesInFlight,
     /// The call is refused until a reset.
@@ -132,6 +170,7 @@ pub(crate) struct PlainBreaker {
     reopens: u32,
     open_until: u128,
     half_open_since: u128,
+    returning_since: u128,
     probes_in_flight: u32,
     probes_succeeded: u32,
     probes_failed: u32,
@@ -157,6 +196,7 @@ impl PlainBreaker {
             reopens: 0,
             open_until: 0,
             half_open_since: 0,
+            returning_since: 0,
             probes_in_flight: 0,
             probes_succeeded: 0,
             probes_failed: 0,
@@ -172,14 +212,14 @@ impl PlainBreaker {
         self.state = state;
         self.has_changed = false;
         (self.consecutive_failures, self.probes_in_flight, self.probes_succeeded, self.probes_failed) = (0, 0, 0, 0);
-        if !matches!(state, State::Open | State::HalfOpen) {
+        if !matches!(state, State::Open | State::HalfOpen | State::Returning) {
             self.reopens = 0;
         }
     }
 
     fn open(&mut self, cause: Cause, retry_after: Duration, now: u128) {
         let config = self.plan.config;
-        if self.state == State::HalfOpen {
+        if matches!(self.state, State::HalfOpen | State::Returning) {
             self.reopens += 1;
         }
         self.enter(State::Open, cause);
@@ -207,6 +247,11 @@ impl PlainBreaker {
         self.plan.config.max_half_open().is_some_and(|longest| now - self.half_open_since >= micros_of(longest))
     }
 
+    /// Returns the share of the calls that pass while the breaker returns; `None` if the ramp is over.
+    fn share(&self, now: u128) -> Option<f64> {
+        self.plan.ramp?.share(now - self.returning_since)
+    }
+
     /// Returns the state that the next call finds, and how long the call would be refused.
     pub(crate) fn state(&self, now: u128) -> (State, Option<u128>) {
         match self.state {
@@ -215,6 +260,7 @@ impl PlainBreaker {
             State::HalfOpen if self.is_half_open_for_too_long(now) => {
                 (State::Open, Some(self.cooldown(self.reopens + 1)))
             }
+            State::Returning if self.share(now).is_none() => (State::Closed, None),
             state => (state, None),
         }
     }
@@ -223,6 +269,7 @@ impl PlainBreaker {
     pub(crate) fn acquire(&mut self, now: u128) -> Answer {
         match self.acquire_or_refuse(now) {
             Answer::Permitted(generation) => Answer::Permitted(generation),
+            Answer::Share(generation, share) => Answer::Share(generation, share),
             _ if self.metrics_only => Answer::Uncounted,
             refused => refused,
         }
@@ -235,6 +282,12 @@ impl PlainBreaker {
         if self.state == State::Open && self.cooldown_left(now) == 0 {
             self.enter(State::HalfOpen, Cause::CooldownOver);
             self.half_open_since = now;
+        }
+        if self.state == State::Returning {
+            match self.share(now) {
+                Some(share) => return Answer::Share(self.generation, share),
+                None => self.enter(State::Closed, Cause::ReturnOver),
+            }
         }
         match self.state {
             State::Open => Answer::OpenFor(self.cooldown_left(now)),
@@ -250,7 +303,9 @@ impl PlainBreaker {
                 Answer::Permitted(self.generation)
             }
             State::ForcedOpen => Answer::Forced,
-            State::Closed | State::ForcedClosed | State::Disabled => Answer::Permitted(self.generation),
+            State::Closed | State::Returning | State::ForcedClosed | State::Disabled => {
+                Answer::Permitted(self.generation)
+            }
         }
     }
 
@@ -279,8 +334,8 @@ impl PlainBreaker {
         };
         match self.state {
             State::HalfOpen => self.record_probe(failed || self.is_slow(now - began), retry_after, now),
-            State::Closed | State::Disabled => {
-                let is_closed = self.state == State::Closed;
+            State::Closed | State::Returning | State::Disabled => {
+                let is_closed = self.state != State::Disabled;
                 let too_many = self.count(Call { began, failed, slow: self.is_slow(now - began) }, now);
                 if is_closed && let Some(cause) = too_many {
                     return self.open(cause, retry_after, now);
@@ -314,6 +369,9 @@ impl PlainBreaker {
         };
         if is_open {
             self.open(Cause::ProbeFailed, retry_after, now);
+        } else if is_closed && self.plan.ramp.is_some() {
+            self.enter(State::Returning, Cause::ProbesSucceeded);
+            self.returning_since = now;
         } else if is_closed {
             self.enter(State::Closed, Cause::ProbesSucceeded);
         }
@@ -388,6 +446,10 @@ impl PlainBreaker {
     /// closed state that had some.
     fn counts_shown(&self, now: u128) -> Counts {
         let is_tripped = matches!(self.state, State::Open | State::HalfOpen);
+        if self.state == State::Returning && self.share(now).is_none() {
+            // The next call finds the breaker closed.
+            return Counts::default();
+        }
         let is_shown = self.plan.has_rates() && (self.counted_generation == self.generation || is_tripped);
         if is_shown { self.counts(now) } else { Counts::default() }
     }
@@ -486,6 +548,8 @@ pub(crate) enum Due {
     Cooldown,
     /// The maximum time half-open, from the start of the state.
     HalfOpen,
+    /// The next sixth of the ramp.
+    Ramp,
     /// The time from which on a call is slow.
     Slow,
     /// The next bucket of the window.
@@ -504,6 +568,8 @@ struct Pair<'a, L: Fn(StateChange)> {
     nanos: u64,
     /// The time beyond which the numbers of buckets wrap.
     most_nanos: u128,
+    /// The calls since the share last changed: the share, how many there were, and how many of them passed.
+    shared: (f64, u32, u32),
 }
 
 struct InFlight<'a, L: Fn(StateChange)> {
@@ -530,6 +596,7 @@ pub(crate) fn compare(plan: Plan, steps: impl IntoIterator<Item = Step>) {
         in_flight: VecDeque::new(),
         nanos: 0,
         most_nanos: plan.most_nanos(),
+        shared: (0.0, 0, 0),
     };
     for step in steps {
         pair.step(step);
@@ -578,12 +645,45 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
     fn acquire(&mut self) {
         let now = self.micros();
         let began = Some(now).filter(|_| self.model.plan.is_timed());
-        match (self.breaker.try_acquire(), self.model.acquire(now)) {
+        if self.model.metrics_only && self.model.state(now).0 == State::Returning {
+            // All calls pass, and it cannot be seen from outside which of them are counted.
+            return;
+        }
+        let peeked = self.breaker.refusal();
+        assert_eq!(peeked, self.acquire_both(now, began).filter(|_| !self.model.metrics_only));
+    }
+
+    /// Returns the refusal.
+    fn acquire_both(&mut self, now: u128, began: Option<u128>) -> Option<CircuitOpen> {
+        let answer = self.breaker.try_acquire();
+        let refusal = answer.as_ref().err().copied();
+        match (answer, self.model.acquire(now)) {
             (Ok(permit), Answer::Permitted(generation)) => {
                 self.in_flight.push_back(InFlight { permit, generation: Some(generation), began });
             }
             (Ok(permit), Answer::Uncounted) => {
                 self.in_flight.push_back(InFlight { permit, generation: None, began });
+            }
+            (answer, Answer::Share(generation, share)) => {
+                let (of, calls, passed) = self.shared;
+                let (calls, passed) = if of == share { (calls, passed) } else { (0, 0) };
+                self.shared = (share, calls + 1, passed + u32::from(answer.is_ok()));
+                let expected = f64::from(calls + 1) * share;
+                let off = (f64::from(self.shared.2) - expected).abs();
+                assert!(off <= 8.0 + f64::from(calls) * ROUNDING, "{:?}: {expected} expected", self.shared);
+                match answer {
+                    Ok(permit) => self.in_flight.push_back(InFlight { permit, generation: Some(generation), began }),
+                    Err(open) => {
+                        assert!(says(open, "circuit returning, twice as many calls pass in "));
+                        let micros = open.retry_after().map_or(0, |wait| wait.as_micros());
+                        assert!(micros > 0);
+                        // Within the ramp, and no later than the share has doubled.
+                        let before = self.model.share(now + micros - 1);
+                        assert!(before.is_some_and(|before| before < 2.0 * share + 2.0 * ROUNDING));
+                        let then = self.model.share(now + micros);
+                        assert!(then.is_none_or(|then| then >= 2.0 * share - 2.0 * ROUNDING));
+                    }
+                }
             }
             (Err(open), Answer::OpenFor(left)) => {
                 assert_eq!(open.retry_after().map(|wait| wait.as_nanos()), Some(left * 1_000));
@@ -599,6 +699,7 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
             }
             (found, expected) => panic!("{found:?} where {expected:?} was expected: {:?}", self.model),
         }
+        refusal
     }
 
     fn record(&mut self, is_oldest: bool, outcome: Outcome) {
@@ -627,6 +728,11 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
             Due::HalfOpen => {
                 (self.model.half_open_since + config.max_half_open().map_or(0, micros_of)).saturating_sub(now)
             }
+            Due::Ramp => self.model.plan.ramp.map_or(0, |ramp| {
+                let elapsed = now.saturating_sub(self.model.returning_since);
+                let sixths = elapsed * 6 / ramp.length();
+                if sixths < 6 { ((sixths + 1) * ramp.length()).div_ceil(6) - elapsed } else { ramp.length() }
+            }),
             Due::Slow => config.slow_rate().map_or(0, |(_, duration)| micros_of(duration)),
             Due::Bucket => self.model.plan.window.buckets().map_or(0, |(length, _)| length - now % length),
             Due::Window => self.model.plan.window.buckets().map_or(0, |(length, buckets)| length * buckets),
@@ -649,7 +755,12 @@ impl<L: Fn(StateChange)> Pair<'_, L> {
         assert_eq!((self.breaker.state(), status.state()), (state, state));
         assert_eq!(u64::from(status.generation()), model.generation % 8_192);
         assert_eq!(status.is_metrics_only(), model.metrics_only);
-        assert_eq!(u64::from(status.consecutive_failures()), model.consecutive_failures);
+        let share = if state == State::Returning { model.share(now) } else { None };
+        assert_eq!(status.returning_share().is_some(), share.is_some());
+        assert!((status.returning_share().unwrap_or(0.0) - share.unwrap_or(0.0)).abs() <= ROUNDING);
+        let is_over = model.state == State::Returning && share.is_none();
+        let consecutive_failures = if is_over { 0 } else { model.consecutive_failures };
+        assert_eq!(u64::from(status.consecutive_failures()), consecutive_failures);
         let counts = model.counts_shown(now);
         let shown = Counts { calls: status.calls(), failed: status.failures(), slow: status.slow_calls() };
         assert_eq!(shown, counts, "{model:?}");
