@@ -22,6 +22,7 @@
 // |---|---|
 // | here | `Retry`: how often a call is attempted, when, and within which limits |
 // | `attempts` | `Attempts`: the attempts of one call; the decision; `Attempt` |
+// | `attempts_future` | `AttemptsFuture`: the future of every call that is made in attempts, here, by a pacer, in damper-tower and in damper-http; `MakeAttempts` |
 // | `future` | `RetryRun` and `RetryFuture`: an asynchronous call, before it is awaited and then |
 // | `failure` | `Failure`: the meaning of an outcome for the next attempt; `Retryable`, `AnyError` |
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
@@ -32,6 +33,7 @@
 // | `budget` | budgets: limits on the retries of all calls together |
 
 pub(crate) mod attempts;
+pub(crate) mod attempts_future;
 mod backoff;
 mod budget;
 mod error;
