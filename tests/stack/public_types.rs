@@ -330,6 +330,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         AnyError: key defaulted,
         Backoff: key defaulted,
         RetrySchedule: key,
+        HedgeSchedule: key,
         Live<Duration>: shared,
         Setting<Duration>: shared cloned,
         BoxedError: error,

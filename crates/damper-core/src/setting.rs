@@ -24,12 +24,14 @@ pub(crate) mod sealed {
     }
 }
 
-/// A value that a [`Live`] can have: a `Duration`, or the [`RetrySchedule`](crate::retry::RetrySchedule) of a retry policy.
+/// A value that a [`Live`] can have.
+///
+/// It is a `Duration`, the [`RetrySchedule`](crate::retry::RetrySchedule) of a retry policy, or the `HedgeSchedule` of a hedge.
 ///
 /// It is sealed, because each of these values fits one atomic word.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot change while calls are made",
-    note = "the values of a `Live` are `Duration` and `damper::retry::RetrySchedule`"
+    note = "the values of a `Live` are `Duration`, `damper::retry::RetrySchedule` and `damper::retry::HedgeSchedule`"
 )]
 pub trait LiveValue: Copy + fmt::Debug + sealed::Word + 'static {}
 

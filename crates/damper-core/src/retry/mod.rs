@@ -53,7 +53,7 @@ pub use error::{GaveUp, RetryError};
 pub use failure::{AnyError, Failure, Retryable};
 pub use future::RetryRun;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeRun, HedgeStatus};
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeRun, HedgeSchedule, HedgeStatus};
 pub use jitter::Jitter;
 pub use schedule::RetrySchedule;
 
@@ -64,7 +64,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The default maximum of a wait that a server asks for.
-const MAX_HINT: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_HINT: Duration = Duration::from_secs(5 * 60);
 
 /// The default first delay after a server reports that it is over a limit.
 const THROTTLED_BASE: Duration = Duration::from_secs(1);

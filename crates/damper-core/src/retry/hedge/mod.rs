@@ -4,6 +4,7 @@
 // |---|---|
 // | here | `Hedge`: when and how often a call is hedged, and at what cost |
 // | `config` | `HedgeConfig`, its builder and its error |
+// | `schedule` | `HedgeSchedule`: the attempts and the delay, which change while calls are made |
 // | `status` | `HedgeStatus`: what a hedge did, and what it did not do |
 // | `latencies` | `Latencies`: the latencies of recent calls, and a percentile of them |
 // | `hedged_call` | `HedgedCall`: the concurrent attempts of one call; the rules |
@@ -13,14 +14,17 @@ mod config;
 mod future;
 mod hedged_call;
 mod latencies;
+mod schedule;
 mod status;
 
 pub use config::{HedgeConfig, HedgeConfigBuilder};
 use future::HedgeFuture;
 pub use hedged_call::HedgedCall;
+pub use schedule::HedgeSchedule;
 pub use status::HedgeStatus;
 
 use super::{AnyError, Budget, Failure, Retryable, Unlimited};
+use crate::setting::Setting;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::time::{Clock, DefaultClock, LazyMicros, Sleep};
 use core::fmt;
@@ -56,7 +60,8 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// | 1 % | 10 % | `repeat_failures(false)` | 100 % |
 ///
 /// A success ends the call and drops the other attempts. A failure that another attempt may mend starts the next one at
-/// once. If the server asked for a wait or is over its limit, there are no further attempts. A failure that no attempt
+/// once, or at the time that the server [sets](Failure::pushback) for it, as gRPC's pushback does, if that is within 5 minutes. If the
+/// server is over its limit, declines a retry or asks for another wait, there are no further attempts. A failure that no attempt
 /// mends ends the call. The exception is an error of a hedge: it may be a refusal by a limit of this process, so the
 /// first attempt continues. The last failure is the call's.
 ///
@@ -85,6 +90,10 @@ const CAPACITY: u32 = 10 * THOUSAND;
 #[cfg(feature = "alloc")]
 pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
     config: HedgeConfig,
+    /// The settings that change in use, in the place of those of the configuration.
+    schedule: Option<Setting<HedgeSchedule>>,
+    /// Whether the budget counts the calls.
+    counts_calls: bool,
     /// `None` if the delay is fixed.
     latencies: Option<Latencies>,
     micros: LazyMicros,
@@ -119,6 +128,8 @@ impl<C: Clock> Hedge<C> {
     pub fn with_clock(config: HedgeConfig, clock: C) -> Self {
         Self {
             config,
+            schedule: None,
+            counts_calls: false,
             latencies: config.fixed_delay().is_none().then(Latencies::new),
             micros: LazyMicros::new(),
             allowance: AtomicU32::new(CAPACITY),
@@ -137,18 +148,81 @@ impl<C: Clock> Hedge<C> {
 impl<C, B, V> Hedge<C, B, V> {
     /// Sets a retry budget that also pays for hedges, by reference or in an `Arc`. Default: [`Unlimited`].
     ///
-    /// The hedge does not count calls in it. A [`Retry`](crate::Retry) around the hedge does so, once per call.
+    /// The hedge does not count calls in it, unless it [is told to](Self::counting_calls). A [`Retry`](crate::Retry) around the hedge does
+    /// so, once per call.
     #[must_use]
     pub fn budget<N: Budget>(self, budget: N) -> Hedge<C, N, V> {
-        let Self { config, latencies, micros, allowance, counts, retryable, clock, .. } = self;
-        Hedge { config, latencies, micros, allowance, counts, budget, retryable, clock }
+        let Self { config, schedule, counts_calls, latencies, micros, allowance, counts, retryable, clock, .. } = self;
+        Hedge { config, schedule, counts_calls, latencies, micros, allowance, counts, budget, retryable, clock }
+    }
+
+    /// Counts each call and the outcomes of its attempts in the [budget](Self::budget). Default: it counts none.
+    ///
+    /// It is for a hedge without a [`Retry`](crate::Retry) around it, whose budget would hear of no failure otherwise. An attempt that fails
+    /// counts if another may mend it, or if the server declined another. One that is dropped does not count.
+    ///
+    /// With a [`RetryThrottle`](super::RetryThrottle) that is the "retry throttling" of gRPC (gRFC A6).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::retry::{Hedge, HedgeConfig, RetryThrottle};
+    ///
+    /// let hedge = Hedge::new(HedgeConfig::DEFAULT).budget(RetryThrottle::new(10, 0.1)?).counting_calls();
+    /// # let _ = hedge;
+    /// # }
+    /// # Ok::<(), damper::OutOfRange>(())
+    /// ```
+    #[must_use]
+    pub fn counting_calls(self) -> Self {
+        Self { counts_calls: true, ..self }
+    }
+
+    /// Sets the attempts and the delay between them, which can change while calls are made.
+    ///
+    /// They replace those of the configuration. Each call reads them once, when it begins: a call that is being made keeps those that it
+    /// began with.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    /// use damper::Live;
+    /// use damper::retry::{Hedge, HedgeConfig, HedgeSchedule};
+    ///
+    /// static SCHEDULE: Live<HedgeSchedule> = Live::new(HedgeSchedule::new(2));
+    ///
+    /// let hedge = Hedge::new(HedgeConfig::DEFAULT).schedule(&SCHEDULE);
+    /// SCHEDULE.set(HedgeSchedule::new(2).delay(Duration::from_millis(20))); // of the next call on
+    /// assert_eq!(hedge.delay(), Some(Duration::from_millis(20)));
+    /// SCHEDULE.set(HedgeSchedule::new(1)); // in an incident: no hedges
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn schedule(self, schedule: impl Into<Setting<HedgeSchedule>>) -> Self {
+        Self { schedule: Some(schedule.into()), ..self }
     }
 
     /// Sets which outcomes another attempt may mend. Default: [`AnyError`]. Any other outcome ends the call.
     #[must_use]
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<Failure>>(self, failure: F) -> Hedge<C, B, F> {
-        let Self { config, latencies, micros, allowance, counts, budget, clock, .. } = self;
-        Hedge { config, latencies, micros, allowance, counts, budget, retryable: failure, clock }
+        let Self { config, schedule, counts_calls, latencies, micros, allowance, counts, budget, clock, .. } = self;
+        Hedge {
+            config,
+            schedule,
+            counts_calls,
+            latencies,
+            micros,
+            allowance,
+            counts,
+            budget,
+            retryable: failure,
+            clock,
+        }
     }
 
     /// Returns the settings.
@@ -172,12 +246,19 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     /// Returns the delay before a hedge now, or `None` if too few calls were seen.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {
-        self.delay_at(self.now())
+        self.delay_at(self.now(), self.schedule_now())
     }
 
-    /// Returns the delay before a hedge at `now`, in microseconds.
-    fn delay_at(&self, now: u64) -> Option<Duration> {
-        if let Some(delay) = self.config.fixed_delay() {
+    /// Returns the schedule in force, if there is one.
+    #[inline]
+    fn schedule_now(&self) -> Option<HedgeSchedule> {
+        self.schedule.as_ref().map(Setting::get)
+    }
+
+    /// Returns the delay before a hedge at `now`, in microseconds, by this schedule.
+    fn delay_at(&self, now: u64, schedule: Option<HedgeSchedule>) -> Option<Duration> {
+        let scheduled = schedule.and_then(HedgeSchedule::fixed_delay);
+        if let Some(delay) = scheduled.or(self.config.fixed_delay()) {
             return Some(delay);
         }
         let exceeding = u64::from(self.config.exceeding_in_millionths());
@@ -218,8 +299,21 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 
     /// Counts a call, which allows a part of an extra request.
-    fn began(&self) {
+    fn began(&self, counts_calls: bool) {
         self.give(self.config.extra_in_thousandths());
+        if counts_calls {
+            self.budget.began();
+        }
+    }
+
+    /// Counts the outcome of an attempt in the budget.
+    fn count(&self, failure: Option<Failure>, is_extra: bool) {
+        match failure {
+            None if is_extra => self.budget.retry_succeeded(Failure::TRANSIENT),
+            None => self.budget.succeeded(),
+            Some(failure) if failure.counts() => self.budget.failed(),
+            Some(_) => {}
+        }
     }
 
     /// Returns whether an extra request is allowed, and withdraws it from all budgets.
