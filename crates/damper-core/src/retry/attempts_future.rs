@@ -76,7 +76,7 @@ pub enum Next {
 }
 
 pin_project! {
-    /// Makes the attempts of one call: waits, polls for readiness, calls, and does so again where that may help.
+    /// Makes the attempts of one call: waits, polls for readiness, calls, and repeats that if it may help.
     ///
     /// Polled again after it was ready, it is pending.
     #[must_use = "futures do nothing unless they are polled"]

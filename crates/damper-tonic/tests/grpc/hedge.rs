@@ -362,7 +362,9 @@ async fn attempts_that_no_server_processed_are_no_previous_attempts() {
     assert_eq!(previous_attempts(&log), [(0, None), (0, None), (0, Some("1".to_owned()))]);
 }
 
-/// As in gRPC's proposal A6: the next attempt starts after the pushback, and the others the hedging delay after that.
+/// As in gRPC's proposal A6: the next attempt starts after the pushback.
+///
+/// The others start the hedging delay after that.
 #[tokio::test(start_paused = true)]
 async fn pushback_sets_the_time_of_the_next_hedge() {
     for (first_ends, delay, starts) in [(0, 20_000, [0, 300, 20_300]), (50, 40, [0, 40, 350])] {

@@ -228,7 +228,9 @@ fn release_failed<A, E>(failed: &mut Option<(Result<A, E>, Failure)>, release: &
     }
 }
 
-/// Keeps the outcome of a failed attempt. Returns after which wait the next one may start, if there may be one.
+/// Keeps the outcome of a failed attempt, and returns the wait before the next one.
+///
+/// It is `None` if there may be no other.
 ///
 /// An error does not replace a response, because the error may only be a refusal of the hedge in this process. An
 /// unprocessed failure does not replace one that a server may have processed, because an outer retry would then treat
