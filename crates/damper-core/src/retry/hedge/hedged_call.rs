@@ -57,7 +57,10 @@ impl<F, G, T: Future, R> HedgedCall<F, G, T, R> {
         hedge.began(counts_calls);
         let began = hedge.now();
         let schedule = hedge.schedule_now();
-        let delay = hedge.delay_at(began, schedule);
+        let delay = match schedule {
+            None => hedge.usual_delay(began),
+            Some(schedule) => hedge.scheduled_delay(began, schedule),
+        };
         Self {
             began,
             delay,

@@ -246,7 +246,11 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     /// Returns the delay before a hedge now, or `None` if too few calls were seen.
     #[must_use]
     pub fn delay(&self) -> Option<Duration> {
-        self.delay_at(self.now(), self.schedule_now())
+        let now = self.now();
+        match &self.schedule {
+            None => self.usual_delay(now),
+            Some(schedule) => self.scheduled_delay(now, schedule.get()),
+        }
     }
 
     /// Returns the schedule in force, if there is one.
@@ -256,9 +260,15 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 
     /// Returns the delay before a hedge at `now`, in microseconds, by this schedule.
-    fn delay_at(&self, now: u64, schedule: Option<HedgeSchedule>) -> Option<Duration> {
-        let scheduled = schedule.and_then(HedgeSchedule::fixed_delay);
-        if let Some(delay) = scheduled.or(self.config.fixed_delay()) {
+    #[cold]
+    fn scheduled_delay(&self, now: u64, schedule: HedgeSchedule) -> Option<Duration> {
+        schedule.fixed_delay().or_else(|| self.usual_delay(now))
+    }
+
+    /// Returns the delay before a hedge at `now`, in microseconds, by the configuration.
+    #[inline]
+    fn usual_delay(&self, now: u64) -> Option<Duration> {
+        if let Some(delay) = self.config.fixed_delay() {
             return Some(delay);
         }
         let exceeding = u64::from(self.config.exceeding_in_millionths());
