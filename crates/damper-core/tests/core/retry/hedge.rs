@@ -230,9 +230,9 @@ async fn failing<B: Budget>(hedge: Hedge<TokioClock, B>, failures: &[Failure]) -
         failures.get(next.replace(next.get() + 1)).copied()
     });
     let call = hedge.run(|number| {
-        let mut begun = starts.take();
-        begun.push(began.elapsed().as_millis());
-        starts.set(begun);
+        let mut all = starts.take();
+        all.push(began.elapsed().as_millis());
+        starts.set(all);
         async move {
             if number as usize > failures.len() {
                 pending::<()>().await;
@@ -277,11 +277,11 @@ async fn time_that_the_server_sets_is_kept_by_other_attempts() {
         let failure = Failure::TRANSIENT.pushback(50 * MILLISECOND);
         let hedge =
             hedge(config.build().unwrap()).when(move |result: &io::Result<()>| result.is_err().then_some(failure));
-        let (begun, began) = (Cell::new(Vec::new()), Instant::now());
+        let (starts_of_attempts, began) = (Cell::new(Vec::new()), Instant::now());
         let call = hedge.run(|number| {
-            let mut all = begun.take();
+            let mut all = starts_of_attempts.take();
             all.push(began.elapsed().as_millis());
-            begun.set(all);
+            starts_of_attempts.set(all);
             async move {
                 if number == 1 {
                     sleep(10 * MILLISECOND).await;
@@ -291,7 +291,7 @@ async fn time_that_the_server_sets_is_kept_by_other_attempts() {
             }
         });
         tokio::time::timeout(Duration::from_secs(60), call).await.unwrap_err();
-        assert_eq!(begun.take(), starts, "repeats failures: {repeats}");
+        assert_eq!(starts_of_attempts.take(), starts, "repeats failures: {repeats}");
     }
 }
 
