@@ -8,7 +8,7 @@
 
 use damper_core::breaker::{BreakerConfigBuilder, Permit, State, Window};
 use damper_core::{BreakerConfig, CircuitBreaker, Clock};
-use damper_loom_tests::{Flaw, Time, check};
+use damper_loom_tests::{Flaw, Time};
 use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

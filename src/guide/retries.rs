@@ -281,7 +281,9 @@
 //! |---|---|
 //! | one hedge | for each kind of call, because fast reads would hide slow searches in one histogram |
 //! | its place | inside the retry and outside the limit: it measures attempts, and its requests count in the limit |
-//! | its budget | that of the retry around it |
+//! | its budget | that of the retry around it. Without one, it counts its calls itself: gRPC's throttle is `.budget(RetryThrottle::new(10, 0.1)?).counting_calls()` |
+//! | a pushback | as gRPC's proposal A6 says: the next attempt starts at the time that the server sets |
+//! | in an incident | [`set_config`](crate::retry::Hedge::set_config) with `max_attempts(1)` ends all hedges |
 //! | failures | leave them to the retry around it, by [`repeat_failures(false)`](crate::retry::HedgeConfigBuilder::repeat_failures): a client's stack does so by itself. Otherwise they use up the extra requests, and where 10 % of the calls fail, only 23 % of the slow ones are hedged |
 //! | many slow calls | where more than 1.5 % are slow, the default hedges none: set a lower [`percentile`](crate::retry::HedgeConfigBuilder::percentile) and a larger `max_extra`; [`status`](crate::retry::Hedge::status) shows what was due and not made |
 //! | requests | in HTTP, idempotent ones with a repeatable body; all others pass. In gRPC, all: `.protocol(GrpcRetries::on([Code::Unavailable]))`, where each attempt sends the rest of `grpc-timeout`, and a code that may not be repeated ends the call |

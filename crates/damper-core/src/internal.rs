@@ -15,10 +15,11 @@ pub use crate::keyed::key_look::{KeyLook, KeyTake};
 pub use crate::keyed::table::Receipt;
 pub use crate::limit::expiring_lease::{ExpiringLease, Report, Spent};
 pub use crate::limit::per_key::PerKey as TableAlgorithm;
+pub use crate::retry::attempts_future::{AttemptsFuture, MakeAttempts, Next};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
 pub use crate::sync::Tally;
-pub use crate::throttle::pacing::{MakeAttempts, PacedFuture, SeenPause};
+pub use crate::throttle::pacing::{PacedCalls, PacedFuture, PacedOperation, SeenPause};
 pub use crate::time::human::Human;
 
 #[cfg(feature = "std")]

@@ -179,3 +179,45 @@ impl<G: fmt::Debug, W, O> fmt::Debug for ClientGate<G, W, O> {
         f.debug_struct("ClientGate").field("gate", &self.gate).finish_non_exhaustive()
     }
 }
+
+/// Implements what the layers around a [`ClientGate`] have in common: they put services behind it.
+///
+/// The layer has two parameters, its gate and another, on which the completion depends.
+macro_rules! client_layer {
+    ($layer:ident<$gate:ident, $other:ident>, $completion:ty, $observer:ty, $service:ident, $field:literal) => {
+        impl<$gate, $other> $layer<$gate, $other> {
+            /// Returns the side of the layer, for a stack.
+            #[cfg(feature = "tower")]
+            pub(crate) const fn side(&self) -> &ClientGate<$gate, $completion, $observer> {
+                &self.0
+            }
+        }
+
+        impl<$gate: Gate + Clone, $other: Clone> $layer<$gate, $other> {
+            /// Puts a service behind the gate.
+            pub fn layer<S>(&self, service: S) -> $service<S, $gate, $other> {
+                GateService::new(service, self.0.clone())
+            }
+        }
+
+        #[cfg(feature = "tower")]
+        impl<$gate, $other: Clone, S> tower_layer::Layer<S> for $layer<$gate, $other>
+        where
+            $gate: Gate<Wait: damper_core::gate::WaitsWith<S>> + Clone,
+        {
+            type Service = $service<S, $gate, $other>;
+
+            fn layer(&self, service: S) -> Self::Service {
+                self.layer(service)
+            }
+        }
+
+        impl<$gate: core::fmt::Debug, $other> core::fmt::Debug for $layer<$gate, $other> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($layer)).field($field, &self.0.gate).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+pub(crate) use client_layer;

@@ -1,13 +1,11 @@
 //! Services behind throttles: which throttle, and when a call has ended and how.
 
+use crate::client_gate::client_layer;
 use crate::completion::{AtHead, MinBudget, ResponseHead};
 use crate::telemetry::{Kind, Telemetry};
 use crate::{ClientGate, Head, TargetHost};
 use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
-#[cfg(feature = "tower")]
-use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Gate, PerKey, Verdict};
 use damper_core::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper_tower::GateService;
@@ -172,12 +170,6 @@ impl<T, V> ThrottleLayer<T, AtHead<V>> {
 }
 
 impl<T, W> ThrottleLayer<T, W> {
-    /// Returns the side of the layer, for a stack.
-    #[cfg(feature = "tower")]
-    pub(crate) const fn side(&self) -> &ClientGate<T, W, Telemetry> {
-        &self.0
-    }
-
     /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
     ///
     /// For gRPC, pass `damper::tonic::AtTrailers::rejections()`.
@@ -219,24 +211,4 @@ impl<T: damper_metrics::Source, W> damper_metrics::NamedSource for ThrottleLayer
     }
 }
 
-impl<T: Gate + Clone, W: Clone> ThrottleLayer<T, W> {
-    /// Puts a service behind the throttles.
-    pub fn layer<S>(&self, service: S) -> ThrottleService<S, T, W> {
-        GateService::new(service, self.0.clone())
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<T: Gate<Wait: WaitsWith<S>> + Clone, W: Clone, S> tower_layer::Layer<S> for ThrottleLayer<T, W> {
-    type Service = ThrottleService<S, T, W>;
-
-    fn layer(&self, service: S) -> ThrottleService<S, T, W> {
-        self.layer(service)
-    }
-}
-
-impl<T: fmt::Debug, W> fmt::Debug for ThrottleLayer<T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThrottleLayer").field("throttles", &self.0.gate).finish_non_exhaustive()
-    }
-}
+client_layer!(ThrottleLayer<T, W>, W, Telemetry, ThrottleService, "throttles");

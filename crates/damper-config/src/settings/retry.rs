@@ -127,7 +127,7 @@ section! {
         /// How many extra requests there may be per call: with 2%, two for each hundred.
         max_extra: f64 = 0.02, Kind::Fraction { min: 0.001, max: 1.0 }, Live;
         /// How many attempts a call may have, the first included.
-        max_attempts: u32 = 2, Kind::Count { min: 2, max: 5 }, Live;
+        max_attempts: u32 = 2, Kind::Count { min: 1, max: 5 }, Live;
         /// The shortest delay before another attempt, where the delay follows the latency.
         min_delay: Duration = Duration::from_millis(1), DELAY, Live;
         /// The delay before another attempt. Unset: it follows the latency of recent calls.

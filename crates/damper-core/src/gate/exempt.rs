@@ -2,6 +2,19 @@
 
 use super::{Answer, AnswerOf, Ask, Gate, WaitFor};
 
+/// Whether a call is exempt from a gate. Every closure `|call: &Call| -> bool` says it.
+pub trait IsExempt<Q: ?Sized> {
+    /// Returns whether this call passes unasked.
+    fn is_exempt(&self, call: &Q) -> bool;
+}
+
+impl<Q: ?Sized, F: Fn(&Q) -> bool> IsExempt<Q> for F {
+    #[inline]
+    fn is_exempt(&self, call: &Q) -> bool {
+        self(call)
+    }
+}
+
 /// A gate that lets some calls pass without asking it.
 ///
 /// # Examples
@@ -28,18 +41,33 @@ impl<G, F> Exempt<G, F> {
     pub const fn new(gate: G, is_exempt: F) -> Self {
         Self { gate, is_exempt }
     }
+
+    /// Returns the gate that the other calls are asked at.
+    pub const fn gate(&self) -> &G {
+        &self.gate
+    }
+
+    /// Returns another gate with the same exemptions.
+    #[must_use]
+    pub fn with_gate<N>(&self, gate: N) -> Exempt<N, F>
+    where
+        F: Clone,
+    {
+        Exempt { gate, is_exempt: self.is_exempt.clone() }
+    }
 }
 
+/// It has no refusal in advance, because the next call may be exempt.
 impl<G: Gate, F> Gate for Exempt<G, F> {
     type Permit = Option<G::Permit>;
     type Refusal = G::Refusal;
     type Wait = WaitFor<G::Wait, Option<G::Permit>>;
 }
 
-impl<Q: ?Sized, G: Ask<Q>, F: Fn(&Q) -> bool> Ask<Q> for Exempt<G, F> {
+impl<Q: ?Sized, G: Ask<Q>, F: IsExempt<Q>> Ask<Q> for Exempt<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        if (self.is_exempt)(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
+        if self.is_exempt.is_exempt(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
     }
 }
 

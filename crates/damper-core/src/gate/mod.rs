@@ -73,7 +73,7 @@ pub use classes::{ClassOf, Classes};
 pub use costs::{AskCost, Costs};
 pub use either::Either;
 pub use ending::Ending;
-pub use exempt::Exempt;
+pub use exempt::{Exempt, IsExempt};
 use measured::Measured;
 use never::Impossible;
 pub use never::Never;

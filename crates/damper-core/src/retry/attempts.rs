@@ -174,7 +174,7 @@ impl<C: Clock + Clone> Attempts<C> {
     /// It says nothing if the call itself is at fault, or if the server's application did not see the call.
     #[inline]
     pub fn count_failure<N: Budget>(&self, budget: &N, failure: Failure) {
-        if (failure.may_retry() || failure.hint == ServerHint::Never) && !self.is_transparent(failure) {
+        if failure.counts() && !self.is_transparent(failure) {
             budget.failed();
         }
     }

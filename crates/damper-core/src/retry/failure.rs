@@ -149,10 +149,24 @@ impl Failure {
         self
     }
 
-    /// Whether another attempt may start without any wait, beside this one or after it.
+    /// Returns after which time another attempt may start, beside this one or after it, if one may.
+    ///
+    /// A server that is over its limit gets none, unless it says when.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(super) const fn may_start_at_once(&self) -> bool {
-        matches!((self.kind, self.hint), (FailureKind::Transient, ServerHint::None))
+    pub(super) const fn wait_beside(&self) -> Option<Duration> {
+        match (self.kind, self.hint) {
+            (FailureKind::Transient, ServerHint::None) => Some(Duration::ZERO),
+            (FailureKind::Transient | FailureKind::Throttled, ServerHint::Exactly(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Returns whether a budget counts the failure, because it says something about the server.
+    ///
+    /// It says nothing if the call itself is at fault.
+    #[inline]
+    pub(super) const fn counts(&self) -> bool {
+        self.may_retry() || matches!(self.hint, ServerHint::Never)
     }
 
     /// Returns whether another attempt may help at all.

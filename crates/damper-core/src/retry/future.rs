@@ -1,12 +1,11 @@
 //! Asynchronous calls with retries: a call before it is awaited, and its future.
 
-use super::{Attempt, Attempts, Budget, GaveUp, Judgement, Retry, RetryError, Retryable};
+use super::attempts_future::{AttemptsFuture, MakeAttempts, Next};
+use super::{Attempt, Attempts, Budget, GaveUp, Retry, RetryError, Retryable};
 use crate::time::{Clock, Sleep};
 use core::fmt;
-use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use core::time::Duration;
-use pin_project_lite::pin_project;
 
 /// An asynchronous call with retries. Made by [`Retry::run`].
 ///
@@ -19,7 +18,7 @@ use pin_project_lite::pin_project;
 /// # Cancel safety
 ///
 /// Dropping its future drops the attempt in flight, and no other attempt is made. A retry already withdrawn from the budget for
-/// that attempt is spent. A poll after completion makes the call again.
+/// that attempt is spent. Polled again after it was ready, it is pending.
 #[must_use = "nothing is called before it is awaited"]
 pub struct RetryRun<'a, C, B, V, O> {
     pub(super) retry: &'a Retry<C, B, V>,
@@ -28,14 +27,15 @@ pub struct RetryRun<'a, C, B, V, O> {
 
 impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
     /// Returns a future that makes the call and sleeps by `sleep`, on any runtime.
-    pub fn sleeping_by<S, F, T, E>(self, sleep: S) -> RetryFuture<'a, C, B, V, O, F, S, E>
+    pub fn sleeping_by<S, F, T, E>(self, sleep: S) -> RetryFuture<'a, C, B, V, O, S>
     where
         S: Sleep,
         V: Retryable<T, E>,
         O: FnMut(Attempt<C>) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        RetryFuture::new(self.retry, self.operation, sleep)
+        let Self { retry, operation } = self;
+        AttemptsFuture::new(RetryCalls { retry, operation, sleep, attempts: None, begun: 0 })
     }
 }
 
@@ -55,7 +55,7 @@ where
     F: Future<Output = Result<T, E>>,
 {
     type Output = Result<T, RetryError<E>>;
-    type IntoFuture = RetryFuture<'a, C, B, V, O, F, crate::time::TokioSleep, E>;
+    type IntoFuture = RetryFuture<'a, C, B, V, O, crate::time::TokioSleep>;
 
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(crate::time::TokioSleep)
@@ -68,32 +68,21 @@ impl<C, B, V, O> fmt::Debug for RetryRun<'_, C, B, V, O> {
     }
 }
 
-pin_project! {
-    /// Makes the attempts of an asynchronous call, and sleeps between them.
-    #[must_use = "futures do nothing unless they are polled"]
-    pub struct RetryFuture<'a, C, B, V, O, F, S: Sleep, E> {
-        retry: &'a Retry<C, B, V>,
-        operation: O,
-        sleep: S,
-        // `Some` while the call is in flight.
-        attempts: Option<Attempts<C>>,
-        // The last error of an attempt.
-        error: Option<E>,
-        #[pin]
-        attempt: Option<F>,
-        // Sleeps until the deadline during an attempt, and until the next attempt otherwise.
-        #[pin]
-        sleeping: Option<S::Sleeping>,
-    }
+/// Makes the attempts of an asynchronous call, and sleeps between them.
+pub(super) type RetryFuture<'a, C, B, V, O, S> = AttemptsFuture<RetryCalls<'a, C, B, V, O, S>>;
+
+/// The attempts of an asynchronous call, as their future makes them.
+pub struct RetryCalls<'a, C, B, V, O, S> {
+    retry: &'a Retry<C, B, V>,
+    operation: O,
+    sleep: S,
+    /// `Some` once the call has begun.
+    attempts: Option<Attempts<C>>,
+    /// The attempts that were begun. A planned one does not count.
+    begun: u32,
 }
 
-impl<'a, C, B, V, O, F, S: Sleep, E> RetryFuture<'a, C, B, V, O, F, S, E> {
-    pub(super) const fn new(retry: &'a Retry<C, B, V>, operation: O, sleep: S) -> Self {
-        Self { retry, operation, sleep, attempts: None, error: None, attempt: None, sleeping: None }
-    }
-}
-
-impl<C, B, V, O, F, S, T, E> Future for RetryFuture<'_, C, B, V, O, F, S, E>
+impl<C, B, V, O, F, S, T, E> MakeAttempts for RetryCalls<'_, C, B, V, O, S>
 where
     C: Clock + Clone,
     B: Budget,
@@ -102,74 +91,65 @@ where
     F: Future<Output = Result<T, E>>,
     S: Sleep,
 {
-    type Output = Result<T, RetryError<E>>;
+    type Value = T;
+    type Error = E;
+    type Attempt = F;
+    type GivenUp = RetryError<E>;
+    type Sleep = S;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            let Some(attempts) = this.attempts else {
-                let attempts = this.retry.begin();
-                if attempts.deadline().is_expired() {
-                    let reason = GaveUp::Deadline { hint: None };
-                    return Poll::Ready(Err(RetryError::new(reason, 0, Duration::ZERO, None)));
-                }
-                *this.attempts = Some(attempts);
-                continue;
-            };
-            match this.attempt.as_mut().as_pin_mut().map(|attempt| attempt.poll(context)) {
-                Some(Poll::Ready(outcome)) => {
-                    this.attempt.set(None);
-                    match this.retry.judge(attempts, outcome) {
-                        Judgement::Over(result) => {
-                            this.sleeping.set(None);
-                            *this.attempts = None;
-                            let previous = this.error.take();
-                            return Poll::Ready(result.map_err(|error| error.with_previous_error(previous)));
-                        }
-                        Judgement::Again(wait, error) => {
-                            *this.error = error.or(this.error.take());
-                            this.sleeping.set(Some(this.sleep.sleep(wait)));
-                        }
-                    }
-                }
-                Some(Poll::Pending) => {
-                    let Some(until_deadline) = this.sleeping.as_mut().as_pin_mut() else { return Poll::Pending };
-                    ready!(until_deadline.poll(context));
-                    let left = attempts.deadline().remaining();
-                    if left.is_zero() {
-                        let error = this.retry.give_up(attempts, GaveUp::Deadline { hint: None }, this.error.take());
-                        this.attempt.set(None);
-                        this.sleeping.set(None);
-                        *this.attempts = None;
-                        return Poll::Ready(Err(error));
-                    }
-                    // The timer's clock is ahead of the deadline's.
-                    this.sleeping.set(Some(this.sleep.sleep(left)));
-                }
-                None => {
-                    if let Some(wait) = this.sleeping.as_mut().as_pin_mut() {
-                        ready!(wait.poll(context));
-                        this.sleeping.set(None);
-                        // The sleep may have been longer.
-                        if attempts.deadline().is_expired() {
-                            let error = this.retry.out_of_time(attempts, this.error.take());
-                            *this.attempts = None;
-                            return Poll::Ready(Err(error));
-                        }
-                    }
-                    this.attempt.set(Some((this.operation)(attempts.attempt())));
-                    if !attempts.deadline().is_never() {
-                        this.sleeping.set(Some(this.sleep.sleep(attempts.deadline().remaining())));
-                    }
-                }
-            }
+    #[inline]
+    fn sleep(&self) -> &S {
+        &self.sleep
+    }
+
+    /// The sleep may have been longer.
+    fn after_wait(&mut self) -> Result<Option<Duration>, GaveUp> {
+        let attempts = self.attempts.get_or_insert_with(|| self.retry.begin());
+        if attempts.deadline().is_expired() { Err(GaveUp::Deadline { hint: None }) } else { Ok(None) }
+    }
+
+    #[inline]
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), E>> {
+        Poll::Ready(Ok(()))
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<F> {
+        let attempts = self.attempts.as_ref()?;
+        self.begun = attempts.number();
+        Some((self.operation)(attempts.attempt()))
+    }
+
+    #[inline]
+    fn judge(&mut self, outcome: &mut Result<T, E>) -> Next {
+        match &mut self.attempts {
+            Some(attempts) => self.retry.judge(attempts, outcome).map_or_else(Next::Over, Next::Again),
+            None => Next::TooLate,
         }
+    }
+
+    #[inline]
+    fn time_to_begin(&self) -> Duration {
+        self.time_to_end()
+    }
+
+    #[inline]
+    fn time_to_end(&self) -> Duration {
+        self.attempts.as_ref().map_or(Duration::MAX, |attempts| attempts.deadline().remaining())
+    }
+
+    #[cold]
+    fn give_up(&self, reason: GaveUp, error: Option<E>, previous: Option<E>) -> RetryError<E> {
+        let elapsed = match &self.attempts {
+            Some(attempts) if self.begun > 0 => attempts.elapsed(self.retry),
+            _ => Duration::ZERO,
+        };
+        RetryError::new(reason, self.begun, elapsed, error).with_previous_error(previous)
     }
 }
 
-impl<C, B, V, O, F, S: Sleep, E> fmt::Debug for RetryFuture<'_, C, B, V, O, F, S, E> {
+impl<C, B, V, O, S> fmt::Debug for RetryCalls<'_, C, B, V, O, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_calling = self.attempt.is_some();
-        f.debug_struct("RetryFuture").field("is_calling", &is_calling).finish_non_exhaustive()
+        f.debug_struct("RetryCalls").field("begun", &self.begun).finish_non_exhaustive()
     }
 }

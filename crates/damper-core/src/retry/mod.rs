@@ -22,6 +22,7 @@
 // |---|---|
 // | here | `Retry`: how often a call is attempted, when, and within which limits |
 // | `attempts` | `Attempts`: the attempts of one call; the decision; `Attempt` |
+// | `attempts_future` | `AttemptsFuture`: the future of every call that is made in attempts, here, by a pacer, in damper-tower and in damper-http; `MakeAttempts` |
 // | `future` | `RetryRun` and `RetryFuture`: an asynchronous call, before it is awaited and then |
 // | `failure` | `Failure`: the meaning of an outcome for the next attempt; `Retryable`, `AnyError` |
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
@@ -32,6 +33,7 @@
 // | `budget` | budgets: limits on the retries of all calls together |
 
 pub(crate) mod attempts;
+pub(crate) mod attempts_future;
 mod backoff;
 mod budget;
 mod error;
@@ -62,7 +64,7 @@ use core::fmt;
 use core::time::Duration;
 
 /// The default maximum of a wait that a server asks for.
-const MAX_HINT: Duration = Duration::from_secs(5 * 60);
+pub(crate) const MAX_HINT: Duration = Duration::from_secs(5 * 60);
 
 /// The default first delay after a server reports that it is over a limit.
 const THROTTLED_BASE: Duration = Duration::from_secs(1);
@@ -444,16 +446,19 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         let mut last = None;
         loop {
             let outcome = operation(attempts.attempt());
-            match self.judge(&mut attempts, outcome) {
-                Judgement::Over(result) => return result.map_err(|error| error.with_previous_error(last)),
-                Judgement::Again(wait, error) => {
-                    sleep(wait);
-                    last = error.or(last);
+            let wait = match self.judge(&mut attempts, &outcome) {
+                Ok(wait) => wait,
+                Err(reason) => {
+                    return outcome.map_err(|error| {
+                        self.give_up(reason, attempts.number(), &attempts, Some(error)).with_previous_error(last)
+                    });
                 }
-            }
+            };
+            sleep(wait);
+            last = outcome.err().or(last);
             // The sleep may have been longer.
             if attempts.deadline().is_expired() {
-                return Err(self.out_of_time(&attempts, last));
+                return Err(self.give_up(GaveUp::Deadline { hint: None }, attempts.number() - 1, &attempts, last));
             }
         }
     }
@@ -473,42 +478,28 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         RetryRun { retry: self, operation }
     }
 
-    /// Classifies an outcome, and decides the next step.
-    fn judge<T, E>(&self, attempts: &mut Attempts<C>, outcome: Result<T, E>) -> Judgement<T, E>
+    /// Classifies an outcome, and returns the wait before the next attempt.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the call is over.
+    fn judge<T, E>(&self, attempts: &mut Attempts<C>, outcome: &Result<T, E>) -> Result<Duration, GaveUp>
     where
         V: Retryable<T, E>,
     {
-        let Some(failure) = self.retryable().failure(&outcome) else {
+        if let Some(failure) = self.retryable().failure(outcome) {
+            attempts.failed(self, failure)
+        } else {
             attempts.succeeded(self);
-            return Judgement::Over(outcome.map_err(|error| self.give_up(attempts, GaveUp::NotRetryable, Some(error))));
-        };
-        match (attempts.failed(self, failure), outcome) {
-            (Ok(wait), outcome) => Judgement::Again(wait, outcome.err()),
-            (Err(_), Ok(answer)) => Judgement::Over(Ok(answer)),
-            (Err(reason), Err(error)) => Judgement::Over(Err(self.give_up(attempts, reason, Some(error)))),
+            Err(GaveUp::NotRetryable)
         }
     }
 
+    /// Returns the error of a call of which so many attempts were begun.
     #[cold]
-    fn give_up<E>(&self, attempts: &Attempts<C>, reason: GaveUp, error: Option<E>) -> RetryError<E> {
-        RetryError::new(reason, attempts.number(), attempts.elapsed(self), error)
+    fn give_up<E>(&self, reason: GaveUp, begun: u32, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
+        RetryError::new(reason, begun, attempts.elapsed(self), error)
     }
-
-    /// Returns the error of a deadline that passed during the wait before the present attempt.
-    ///
-    /// The present attempt did not begin.
-    #[cold]
-    fn out_of_time<E>(&self, attempts: &Attempts<C>, error: Option<E>) -> RetryError<E> {
-        RetryError::new(GaveUp::Deadline { hint: None }, attempts.number() - 1, attempts.elapsed(self), error)
-    }
-}
-
-/// The next step after an outcome.
-enum Judgement<T, E> {
-    /// The call has ended.
-    Over(Result<T, RetryError<E>>),
-    /// Another attempt follows after this wait. The error is that of the finished attempt.
-    Again(Duration, Option<E>),
 }
 
 impl<C, B: fmt::Debug, V> fmt::Debug for Retry<C, B, V> {

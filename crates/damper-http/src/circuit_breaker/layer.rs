@@ -1,13 +1,11 @@
 //! Which breakers, and when a call has ended and how.
 
-use super::{NamedBreaker, PerHost, Single};
+use super::{PerHost, Single};
+use crate::client_gate::client_layer;
 use crate::completion::{AtBodyEnd, AtHead, MinBudget, ResponseHead};
 use crate::{ClientGate, Head};
-use core::fmt;
 use core::ops::Deref;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker};
-#[cfg(feature = "tower")]
-use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Gate, Shared, Verdict};
 use damper_core::shadow::{ShadowReport, Shadowed};
 use damper_tower::GateService;
@@ -219,18 +217,12 @@ where
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn named(self, name: &str) -> CircuitBreakerLayer<NamedBreaker<B>, W> {
-        CircuitBreakerLayer(self.0.map_gate(|breaker| NamedBreaker::new(breaker, name)))
+    pub fn named(self, name: &str) -> CircuitBreakerLayer<Single<B>, W> {
+        CircuitBreakerLayer(self.0.map_gate(|breaker| Single::of(breaker, name)))
     }
 }
 
 impl<B, W> CircuitBreakerLayer<B, W> {
-    /// Returns the side of the layer, for a stack.
-    #[cfg(feature = "tower")]
-    pub(crate) const fn side(&self) -> &ClientGate<B, W> {
-        &self.0
-    }
-
     /// Sets when a call has ended, and with which verdict: a [`Completion`](crate::Completion). Default: [`AtHead`].
     ///
     /// For gRPC, pass `damper::tonic::AtTrailers::new()`.
@@ -322,24 +314,4 @@ impl<B: damper_metrics::NamedSource, W> damper_metrics::NamedSource for CircuitB
     }
 }
 
-impl<B: Gate + Clone, W: Clone> CircuitBreakerLayer<B, W> {
-    /// Puts a service behind the breakers.
-    pub fn layer<S>(&self, service: S) -> CircuitBreak<S, B, W> {
-        GateService::new(service, self.0.clone())
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<B: Gate<Wait: WaitsWith<S>> + Clone, W: Clone, S> tower_layer::Layer<S> for CircuitBreakerLayer<B, W> {
-    type Service = CircuitBreak<S, B, W>;
-
-    fn layer(&self, service: S) -> CircuitBreak<S, B, W> {
-        self.layer(service)
-    }
-}
-
-impl<B: fmt::Debug, W> fmt::Debug for CircuitBreakerLayer<B, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CircuitBreakerLayer").field("breakers", &self.0.gate).finish_non_exhaustive()
-    }
-}
+client_layer!(CircuitBreakerLayer<B, W>, W, (), CircuitBreak, "breakers");

@@ -5,16 +5,13 @@
 // | `layer` | which breakers, and when a call has ended |
 // | `single`, `per_host` | breakers with telemetry, and their builders |
 // | `host_listener` | their listeners |
-// | `named` | a breaker of one's own, with telemetry |
 
 mod host_listener;
 mod layer;
-mod named;
 mod per_host;
 mod single;
 
 pub use host_listener::HostListener;
 pub use layer::{CircuitBreak, CircuitBreakerLayer};
-use named::NamedBreaker;
 pub use per_host::{PerHost, PerHostBuilder};
 pub use single::{Single, SingleBuilder};

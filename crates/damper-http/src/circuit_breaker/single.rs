@@ -1,13 +1,18 @@
 //! One breaker for all requests, with telemetry.
 
 use super::host_listener::{HostListener, LayerListener};
-use crate::Head;
+use crate::telemetry::{Kind, Telemetry};
 use alloc::sync::Arc;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, SetConfigError, StateChange};
-use damper_core::gate::{AnswerOf, Ask, Gate, Never};
-use damper_core::time::{DefaultClock, Monotonic};
+use core::fmt;
+use core::ops::Deref;
+use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, OnStateChange, SetConfigError, StateChange};
+use damper_core::gate::{AnswerOf, Ask, AtOnce, Gate};
+use damper_core::time::{Clock, DefaultClock, Monotonic};
 
-/// One breaker for all requests, which is counted and logged under a name. Clones share it.
+/// One breaker for all requests, whose calls are counted and logged under a name. Clones share it.
+///
+/// It is built as below, or made of a breaker in a `static` or an `Arc` by
+/// [`CircuitBreakerLayer::named`](super::CircuitBreakerLayer::named).
 ///
 /// # Examples
 ///
@@ -23,14 +28,16 @@ use damper_core::time::{DefaultClock, Monotonic};
 /// let layer = CircuitBreakerLayer::new(payments);
 /// # let _ = layer;
 /// ```
-#[derive(Clone, Debug)]
-pub struct Single(Arc<SingleInner>);
+#[derive(Clone)]
+pub struct Single<B = Arc<CircuitBreaker<DefaultClock, HostListener>>> {
+    breaker: B,
+    telemetry: Telemetry,
+}
 
-/// In one `Arc`, because services are cloned often.
-#[derive(Debug)]
-struct SingleInner {
-    breaker: Arc<CircuitBreaker<DefaultClock, HostListener>>,
-    listener: Arc<LayerListener>,
+impl<B> Single<B> {
+    pub(super) fn of(breaker: B, name: &str) -> Self {
+        Self { breaker, telemetry: Telemetry::new(Kind::Breaker, name) }
+    }
 }
 
 impl Single {
@@ -56,7 +63,7 @@ impl Single {
     /// ```
     #[must_use]
     pub fn breaker(&self) -> &Arc<CircuitBreaker<DefaultClock, HostListener>> {
-        &self.0.breaker
+        &self.breaker
     }
 
     /// Changes the configuration while the breaker is used.
@@ -67,47 +74,58 @@ impl Single {
     ///
     /// [`SetConfigError::Busy`] if another thread is changing it.
     pub fn set_config(&self, config: &BreakerConfig) -> Result<(), SetConfigError> {
-        self.0.breaker.set_config(config)
+        self.breaker.set_config(config)
     }
 }
 
 #[cfg(feature = "metrics")]
-impl damper_metrics::Source for Single {
+impl<B: damper_metrics::Source> damper_metrics::Source for Single<B> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.0.breaker.read(readings);
+        self.breaker.read(readings);
     }
 }
 
 #[cfg(feature = "metrics")]
-impl damper_metrics::NamedSource for Single {
+impl<B: damper_metrics::Source> damper_metrics::NamedSource for Single<B> {
     fn name(&self) -> &str {
-        self.0.listener.telemetry.name()
+        self.telemetry.name()
     }
 }
 
 /// It is ready to refuse: an open breaker answers before the service is.
-impl Gate for Single {
-    type Permit = Permit<Arc<CircuitBreaker<DefaultClock, HostListener>>>;
+impl<B: AtOnce + Gate<Refusal = CircuitOpen>> Gate for Single<B> {
+    type Permit = B::Permit;
     type Refusal = CircuitOpen;
-    type Wait = Never<Self::Permit, CircuitOpen>;
+    type Wait = B::Wait;
 
     #[inline]
     fn refusal(&self) -> Option<CircuitOpen> {
-        self.0.breaker.refusal()
+        self.breaker.refusal()
     }
 
     fn refused_unasked(&self, open: &CircuitOpen) {
-        self.0.listener.telemetry.record_open(open);
+        self.telemetry.record_open(open);
     }
 }
 
-impl Ask<Head<'_>> for Single {
+impl<Q, B, C, L> Ask<Q> for Single<B>
+where
+    Q: ?Sized,
+    B: Ask<Q> + AtOnce + Gate<Refusal = CircuitOpen> + Deref<Target = CircuitBreaker<C, L>>,
+    C: Clock,
+    L: OnStateChange,
+{
     #[inline]
-    fn ask(&self, _: &Head<'_>) -> AnswerOf<Self> {
-        let SingleInner { breaker, listener } = &*self.0;
-        let permit = breaker.try_acquire_owned();
-        listener.telemetry.record_call(&permit, || breaker.state());
+    fn ask(&self, call: &Q) -> AnswerOf<Self> {
+        let permit = self.breaker.ask(call).into_result();
+        self.telemetry.record_call(&permit, || self.breaker.state());
         permit.into()
+    }
+}
+
+impl<B: fmt::Debug> fmt::Debug for Single<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Single").field("breaker", &self.breaker).finish_non_exhaustive()
     }
 }
 
@@ -135,7 +153,7 @@ impl SingleBuilder {
     pub fn build(self) -> Single {
         let listener = Arc::new(self.listener);
         let breaker = CircuitBreaker::with_clock(self.config, Monotonic);
-        let breaker = Arc::new(breaker.with_listener(HostListener::new("", &listener)));
-        Single(Arc::new(SingleInner { breaker, listener }))
+        let telemetry = listener.telemetry.clone();
+        Single { breaker: Arc::new(breaker.with_listener(HostListener::new("", &listener))), telemetry }
     }
 }

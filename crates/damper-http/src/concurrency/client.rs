@@ -2,20 +2,18 @@
 
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
 use super::{AdaptiveLimitPerHost, BulkheadPerHost};
+use crate::client_gate::client_layer;
 use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
 use crate::telemetry::{Kind, Telemetry};
 use crate::{ClientGate, Head, TargetHost};
 use alloc::sync::Arc;
-use core::fmt;
 use core::time::Duration;
 #[cfg(doc)]
 use damper_core::CallError;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
 #[cfg(doc)]
 use damper_core::concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
-#[cfg(feature = "tower")]
-use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Gate, PerKey, Shared, Verdict, Waits};
 use damper_core::internal::Patient;
 use damper_core::setting::Setting;
@@ -176,12 +174,6 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
 }
 
 impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
-    /// Returns the side of the layer, for a stack.
-    #[cfg(feature = "tower")]
-    pub(crate) const fn side(&self) -> &ClientGate<L, WhileBodyLasts<V>, Telemetry> {
-        &self.0
-    }
-
     /// Sets the shortest time given to a call whose end by the deadline is a sign of overload.
     ///
     /// Default: the [usual latency](damper_core::gate::Permit::usual_latency) of the limit where it is known, else 0.9 s. See
@@ -240,24 +232,4 @@ impl<L: damper_metrics::Source, V> damper_metrics::NamedSource for ClientConcurr
     }
 }
 
-impl<L: Gate + Clone, V: Clone> ClientConcurrencyLayer<L, V> {
-    /// Puts a service behind the limit.
-    pub fn layer<T>(&self, service: T) -> ClientConcurrencyService<T, L, V> {
-        GateService::new(service, self.0.clone())
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<L: Gate<Wait: WaitsWith<T>> + Clone, V: Clone, T> tower_layer::Layer<T> for ClientConcurrencyLayer<L, V> {
-    type Service = ClientConcurrencyService<T, L, V>;
-
-    fn layer(&self, service: T) -> ClientConcurrencyService<T, L, V> {
-        self.layer(service)
-    }
-}
-
-impl<L: fmt::Debug, V> fmt::Debug for ClientConcurrencyLayer<L, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientConcurrencyLayer").field("limit", &self.0.gate).finish_non_exhaustive()
-    }
-}
+client_layer!(ClientConcurrencyLayer<L, V>, WhileBodyLasts<V>, Telemetry, ClientConcurrencyService, "limit");

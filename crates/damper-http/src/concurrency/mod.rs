@@ -8,7 +8,6 @@
 // | `built_limits` | the limits that these build themselves |
 // | `admission` | the layer of a server that decides by class, tenant and deadline |
 // | `request_classes` | the class, the tenant and the deadline of a request |
-// | `exempting` | a gate that not every request of a server is asked at |
 // | `held` | a call of a server that has its slot, and has no response yet |
 
 use crate::completion::EveryStatus;
@@ -16,7 +15,6 @@ use crate::completion::EveryStatus;
 mod admission;
 mod built_limits;
 mod client;
-mod exempting;
 mod held;
 mod request_classes;
 mod server;
@@ -26,7 +24,6 @@ mod server_side;
 pub use admission::{AdmissionGate, AdmissionLayer, ShadowedGate};
 pub use built_limits::{AdaptiveLimitPerHost, BulkheadPerHost};
 pub use client::{ClientConcurrencyLayer, ClientConcurrencyService};
-use exempting::Exempting;
 use held::Held;
 pub use request_classes::RequestClasses;
 pub use server::ConcurrencyLayer;

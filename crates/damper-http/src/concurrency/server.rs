@@ -1,8 +1,8 @@
 //! The layer of a server: its limit, and its settings.
 
+use super::ConcurrencyService;
 use super::built_limits::{adaptive_limit, adaptive_per_key, bulkhead, bulkhead_per_key};
-use super::server_settings::{ServerSettings, Shared};
-use super::{ConcurrencyService, Exempting};
+use super::server_settings::{Exemptions, ServerSettings, SharedSettings};
 use crate::Head;
 use crate::completion::{EveryStatus, MinBudget, ResponseHead, WhileBodyLasts};
 use crate::deadline::RequestDeadline;
@@ -18,7 +18,7 @@ use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, Keye
 use damper_core::gate::Refusal;
 #[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
-use damper_core::gate::{Ask, Gate, PerKey, Verdict, Waits};
+use damper_core::gate::{Ask, Exempt, Gate, PerKey, Shared, Verdict, Waits};
 use damper_core::internal::Patient;
 use damper_core::setting::Setting;
 use damper_core::shadow::{ShadowReport, Shadowed};
@@ -83,7 +83,7 @@ use damper_tower::GateService;
 /// # }
 /// ```
 pub struct ConcurrencyLayer<L: Gate, V = EveryStatus> {
-    pub(super) shared: Arc<Shared<L>>,
+    pub(super) shared: Arc<SharedSettings<L>>,
     pub(super) completion: WhileBodyLasts<V>,
 }
 
@@ -207,7 +207,7 @@ impl<L: for<'a> Ask<Head<'a>>> ConcurrencyLayer<L> {
     /// # let _ = (reports, layer);
     /// ```
     pub fn new(limit: L) -> Self {
-        Self { shared: Arc::new(Shared::new(limit)), completion: WhileBodyLasts::new() }
+        Self { shared: Arc::new(SharedSettings::new(limit)), completion: WhileBodyLasts::new() }
     }
 }
 
@@ -245,7 +245,8 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// They take no permit.
     #[must_use]
     pub fn exempt(mut self, predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        Arc::make_mut(&mut self.shared).gate.is_exempt = Some(Arc::new(predicate));
+        let shared = Arc::make_mut(&mut self.shared);
+        shared.gate = Exempt::new(shared.gate.gate().clone(), Exemptions::of(predicate));
         self
     }
 
@@ -363,7 +364,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
 
     /// The limit.
     pub(super) fn limit_in_force(&self) -> &L {
-        &self.shared.gate.limit
+        self.shared.gate.gate()
     }
 
     /// Changes the settings that a limit has itself, for this layer.
@@ -373,7 +374,10 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     where
         L: Clone,
     {
-        set(Arc::make_mut(&mut Arc::make_mut(&mut self.shared).gate.limit));
+        let shared = Arc::make_mut(&mut self.shared);
+        let mut limit = L::clone(shared.gate.gate());
+        set(&mut limit);
+        shared.gate = shared.gate.with_gate(Shared::new(limit));
         self
     }
 
@@ -382,9 +386,9 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     where
         L: Clone,
     {
-        let Shared { gate: Exempting { limit, is_exempt }, settings } = Arc::unwrap_or_clone(self.shared);
-        let gate = Exempting { limit: Arc::new(change(Arc::unwrap_or_clone(limit))), is_exempt };
-        ConcurrencyLayer { shared: Arc::new(Shared { gate, settings }), completion: self.completion }
+        let SharedSettings { gate, settings } = Arc::unwrap_or_clone(self.shared);
+        let gate = gate.with_gate(Shared::new(change(L::clone(gate.gate()))));
+        ConcurrencyLayer { shared: Arc::new(SharedSettings { gate, settings }), completion: self.completion }
     }
 
     /// Changes a setting of this layer. Earlier clones keep theirs, and all share the limit.
@@ -450,7 +454,7 @@ impl<L: Gate, S: Gate, V> ConcurrencyLayer<Shadowed<L, S>, V> {
     /// Returns the refusals of the limit and of the [candidate](ConcurrencyLayer::shadow) beside it.
     #[must_use]
     pub fn shadow_report(&self) -> ShadowReport {
-        self.shared.gate.limit.report()
+        self.limit_in_force().report()
     }
 }
 
@@ -458,7 +462,7 @@ impl<L: Gate, S: Gate, V> ConcurrencyLayer<Shadowed<L, S>, V> {
 #[cfg(feature = "metrics")]
 impl<L: Gate + damper_metrics::Source, V> damper_metrics::Source for ConcurrencyLayer<L, V> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.shared.gate.limit.read(&self.shared.settings.telemetry.of_side(readings));
+        self.limit_in_force().read(&self.shared.settings.telemetry.of_side(readings));
     }
 }
 
@@ -494,6 +498,6 @@ impl<L: Gate, V: Clone> Clone for ConcurrencyLayer<L, V> {
 
 impl<L: Gate + fmt::Debug, V> fmt::Debug for ConcurrencyLayer<L, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConcurrencyLayer").field("limit", &self.shared.gate.limit).finish_non_exhaustive()
+        f.debug_struct("ConcurrencyLayer").field("limit", self.limit_in_force()).finish_non_exhaustive()
     }
 }

@@ -1,17 +1,48 @@
 //! The limit and the settings that all services of a server's layer share.
 
-use super::Exempting;
+use crate::Head;
 use crate::completion::MinBudget;
 use crate::rate_limit::refusal_body::RefusalBody;
 use crate::telemetry::{Kind, Telemetry};
 use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
-use damper_core::gate::Gate;
+use damper_core::gate::{Exempt, Gate, IsExempt, Shared};
 
 /// The limit and the settings, in one `Arc`, because a service is cloned for each request.
-pub(super) struct Shared<L: Gate> {
-    pub(super) gate: Exempting<L>,
+pub(super) struct SharedSettings<L: Gate> {
+    pub(super) gate: LimitGate<L>,
     pub(super) settings: ServerSettings<L::Refusal>,
+}
+
+/// The gate of a server's layer, which exempt requests pass without a permit.
+pub(super) type LimitGate<L> = Exempt<Shared<L>, Exemptions>;
+
+/// The requests that are exempt, if any are.
+#[derive(Clone)]
+pub struct Exemptions(Option<Arc<Predicate>>);
+
+/// Says whether a request is exempt.
+type Predicate = dyn Fn(&Head<'_>) -> bool + Send + Sync;
+
+impl Exemptions {
+    /// Exempts the requests for which this predicate is true.
+    pub(super) fn of(predicate: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(predicate)))
+    }
+}
+
+impl fmt::Debug for Exemptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Exemptions").field(&self.0.is_some()).finish()
+    }
+}
+
+impl IsExempt<Head<'_>> for Exemptions {
+    #[inline]
+    fn is_exempt(&self, head: &Head<'_>) -> bool {
+        self.0.as_ref().is_some_and(|is_exempt| is_exempt(head))
+    }
 }
 
 /// The settings that all services of a layer share.
@@ -25,7 +56,7 @@ pub(super) struct ServerSettings<R> {
     pub(super) telemetry: Telemetry,
 }
 
-impl<L: Gate> Shared<L> {
+impl<L: Gate> SharedSettings<L> {
     /// Creates the default settings with this limit.
     pub(super) fn new(limit: L) -> Self {
         let settings = ServerSettings {
@@ -35,12 +66,12 @@ impl<L: Gate> Shared<L> {
             stall_limit: None,
             telemetry: Telemetry::new(Kind::ServerConcurrency, "default"),
         };
-        Self { gate: Exempting { limit: Arc::new(limit), is_exempt: None }, settings }
+        Self { gate: Exempt::new(Shared::new(limit), Exemptions(None)), settings }
     }
 }
 
 /// Clones share the limit.
-impl<L: Gate> Clone for Shared<L> {
+impl<L: Gate> Clone for SharedSettings<L> {
     fn clone(&self) -> Self {
         Self { gate: self.gate.clone(), settings: self.settings.clone() }
     }

@@ -1,7 +1,7 @@
 //! The limit of a layer before a server: its refusals, and the responses that hold its permits.
 
-use super::server_settings::ServerSettings;
-use super::{ConcurrencyLayer, Exempting, Held};
+use super::server_settings::{LimitGate, ServerSettings};
+use super::{ConcurrencyLayer, Held};
 use crate::completion::{ClassifyResponse, HeldPermit, ObservedBody, OverloadInTrailers};
 use crate::rate_limit::Refused;
 use crate::rate_limit::grpc;
@@ -19,10 +19,10 @@ use http::{Request, Response, StatusCode};
 type BoxError = Box<dyn core::error::Error + Send + Sync>;
 
 impl<L: Gate, V: Clone> Stand for ConcurrencyLayer<L, V> {
-    type Gate = Exempting<L>;
+    type Gate = LimitGate<L>;
 
     #[inline]
-    fn gate(&self) -> &Exempting<L> {
+    fn gate(&self) -> &LimitGate<L> {
         &self.shared.gate
     }
 }
@@ -39,7 +39,7 @@ where
     type Error = E;
 
     #[inline]
-    fn ask(&self, request: &Request<B>) -> AnswerOf<Exempting<L>> {
+    fn ask(&self, request: &Request<B>) -> AnswerOf<LimitGate<L>> {
         self.shared.gate.ask(&Head::of(request))
     }
 

@@ -82,10 +82,8 @@ where
         budget: N::Choice,
         first: impl FnOnce() -> S::Future,
     ) -> Self {
-        let mut call = HedgedCall::begin(&settings.hedge, || WithHedgedBody::new(first()));
-        if settings.inside_of_retries {
-            call = call.inside_of_retries();
-        }
+        let first = || WithHedgedBody::new(first());
+        let call = HedgedCall::begin(&settings.hedge, settings.inside_of_retries, first);
         Self { call: Call::Hedged { call, settings: Arc::clone(settings), budget, service, kept: Some(kept) } }
     }
 }
@@ -111,7 +109,7 @@ where
                 let budget = budgets.budget(budget);
                 let kept = RefCell::new(kept);
                 let failure = |outcome: &_| kept.borrow_mut().judge(protocol, outcome);
-                let may_start = || kept.borrow().may_start();
+                let may_start = |wait| kept.borrow().may_start(wait);
                 let start = |number| {
                     let request = kept.borrow().request(protocol, number)?;
                     Some(WithHedgedBody::new(Attempt::new(service.clone(), request)))

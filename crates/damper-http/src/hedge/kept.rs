@@ -51,9 +51,9 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
         (prepare(protocol, parts, body, 0, time_left), kept)
     }
 
-    /// Returns whether there can be another attempt.
-    pub(super) fn may_start(&self) -> bool {
-        !self.deadline.as_ref().is_some_and(Deadline::is_expired)
+    /// Returns whether there can be another attempt after a wait.
+    pub(super) fn may_start(&self, wait: Duration) -> bool {
+        self.deadline.as_ref().is_none_or(|deadline| wait < deadline.remaining())
             && !self.sent_timeout().is_some_and(SentTimeout::is_spent)
             && self.body.is_replayable()
     }

@@ -33,7 +33,8 @@ use damper_core::time::TokioSleep;
 /// with errors, the caller gets its head, and an empty body.
 ///
 /// **Budget.** A hedge is a retry, too. Give [`Hedge::budget`] the budget of the retry around, or [`budgets`](HedgeLayer::budgets) its
-/// budgets per host: both then take from it, and only the retry counts the calls.
+/// budgets per host: both then take from it, and only the retry counts the calls. Without a retry around it, the hedge
+/// [counts its calls](Hedge::counting_calls) itself.
 ///
 /// **Deadline.** The layer around it ends the call and drops all attempts: [`RetryLayer`](crate::RetryLayer) at the
 /// [`Deadline`](damper_core::Deadline) in the request's extensions, or
@@ -131,10 +132,7 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     /// ```
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {
-        let HedgeSettings { hedge, protocol, sleep, inside_of_retries, .. } = &*self.settings;
-        let (hedge, protocol, sleep) = (Arc::clone(hedge), protocol.clone(), sleep.clone());
-        let (budgets, inside_of_retries) = (Arc::new(budgets), *inside_of_retries);
-        HedgeLayer { settings: Arc::new(HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries }) }
+        HedgeLayer { settings: Arc::new(self.settings.with(budgets.into(), self.settings.protocol.clone())) }
     }
 }
 
@@ -180,26 +178,21 @@ impl<C, B, P, Z: Clone, N> HedgeLayer<C, B, P, Z, N> {
     /// Give the [`RetryLayer`](crate::RetryLayer) around it the same.
     #[must_use]
     pub fn protocol<Q>(self, protocol: Q) -> HedgeLayer<C, B, Q, Z, N> {
-        let HedgeSettings { hedge, budgets, sleep, inside_of_retries, .. } = &*self.settings;
-        let (hedge, budgets, sleep) = (Arc::clone(hedge), Arc::clone(budgets), sleep.clone());
-        let settings = HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries: *inside_of_retries };
-        HedgeLayer { settings: Arc::new(settings) }
+        HedgeLayer { settings: Arc::new(self.settings.with(Arc::clone(&self.settings.budgets), protocol)) }
     }
 
     /// Leaves failures to the retry around the layer, whatever the hedge's own
     /// [`repeat_failures`](damper_core::retry::HedgeConfigBuilder::repeat_failures) says.
     ///
     /// A [client's stack](crate::client_stack) with retries does so by itself. Otherwise failures use up the extra requests that slow calls
-    /// need.
+    /// need. The hedge does not [count calls](Hedge::counting_calls) then, because the retry does.
     #[must_use]
     pub fn inside_of_retries(self) -> Self
     where
         P: Clone,
     {
-        let HedgeSettings { hedge, budgets, protocol, sleep, .. } = &*self.settings;
-        let (hedge, budgets, protocol, sleep) =
-            (Arc::clone(hedge), Arc::clone(budgets), protocol.clone(), sleep.clone());
-        Self { settings: Arc::new(HedgeSettings { hedge, budgets, protocol, sleep, inside_of_retries: true }) }
+        let settings = self.settings.with(Arc::clone(&self.settings.budgets), self.settings.protocol.clone());
+        Self { settings: Arc::new(HedgeSettings { inside_of_retries: true, ..settings }) }
     }
 }
 
@@ -241,6 +234,20 @@ pub struct HedgeSettings<C, B, P, Z, N> {
     pub(super) sleep: Z,
     /// Whether a retry around the layer repeats failures.
     pub(super) inside_of_retries: bool,
+}
+
+impl<C, B, P, Z: Clone, N> HedgeSettings<C, B, P, Z, N> {
+    /// Returns these settings with other budgets and another protocol.
+    fn with<M, Q>(&self, budgets: Arc<M>, protocol: Q) -> HedgeSettings<C, B, Q, Z, M> {
+        let Self { hedge, sleep, inside_of_retries, .. } = self;
+        HedgeSettings {
+            hedge: Arc::clone(hedge),
+            budgets,
+            protocol,
+            sleep: sleep.clone(),
+            inside_of_retries: *inside_of_retries,
+        }
+    }
 }
 
 impl<C, B: fmt::Debug, P, Z, N> fmt::Debug for HedgeSettings<C, B, P, Z, N> {

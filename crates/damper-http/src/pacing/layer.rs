@@ -3,7 +3,7 @@
 #[cfg(feature = "tokio")]
 use super::HostPacers;
 use super::paced_requests::PacedRequests;
-use super::{HttpHints, PaceOnly, PacedRetries, PacingService, Repeating, Unjudged};
+use super::{HttpHints, PaceOnly, PacingService, Repeating, Unjudged};
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 #[cfg(feature = "tower")]
 use crate::stack::StackProtocol;
@@ -157,10 +157,9 @@ impl<T: for<'a> PacerOf<Head<'a>>, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>>
     /// Creates a layer from existing pacers, which sleeps by the timer of any runtime.
     pub fn sleeping_by(pacers: T, sleep: Z) -> Self {
         let policy = PacedRetry::DEFAULT;
-        let protocol = PacedRetries { protocol: HttpRetries::new().when(Unjudged), longest: policy.longest_time() };
-        let budgets = Arc::new(RetryBudget::default());
-        let settings = RetrySettings { retry: retry_by(policy), budgets, protocol, sleep };
-        let mode = Repeating(Arc::new(settings));
+        let (protocol, budgets) = (HttpRetries::new().when(Unjudged), Arc::new(RetryBudget::default()));
+        let settings = Arc::new(RetrySettings { retry: retry_by(policy), budgets, protocol, sleep });
+        let mode = Repeating { settings, longest: policy.longest_time() };
         Self { pacers, hints: HttpHints, mode, telemetry: Telemetry::new(Kind::Pacing, "default") }
     }
 }
@@ -232,12 +231,10 @@ where
     #[must_use]
     pub fn retry<N>(self, retry: PacedRetry<N>) -> PacingLayer<T, H, Repeating<N, K, Z>> {
         let (policy, budgets) = split_paced_budget(retry);
-        self.map_mode(|Repeating(settings)| {
-            let RetrySettings { protocol, sleep, .. } = &*settings;
-            let (protocol, sleep) = (protocol.protocol.clone(), sleep.clone());
-            let protocol = PacedRetries { protocol, longest: policy.longest_time() };
-            let retry = retry_by(policy);
-            Repeating(Arc::new(RetrySettings { retry, budgets: Arc::new(budgets), protocol, sleep }))
+        self.map_mode(|Repeating { settings, .. }| {
+            let settings = settings.with(Arc::new(budgets), settings.protocol.clone());
+            let settings = Arc::new(RetrySettings { retry: retry_by(policy), ..settings });
+            Repeating { settings, longest: policy.longest_time() }
         })
     }
 
@@ -250,8 +247,9 @@ where
     /// Sets the budget from which each request's retries are taken.
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> PacingLayer<T, H, Repeating<N, K, Z>> {
-        self.map_mode(|Repeating(settings)| {
-            Repeating(Arc::new(settings.with(budgets.into(), settings.protocol.clone())))
+        self.map_mode(|Repeating { settings, longest }| {
+            let settings = Arc::new(settings.with(budgets.into(), settings.protocol.clone()));
+            Repeating { settings, longest }
         })
     }
 
@@ -266,15 +264,13 @@ where
     /// service was not ready by then. Otherwise it is [`CallError::Failed`](damper_core::CallError::Failed) with the service's error.
     #[must_use]
     pub fn without_retries(self) -> PacingLayer<T, H, PaceOnly<Z>> {
-        self.map_mode(|Repeating(settings)| PaceOnly { sleep: settings.sleep.clone() })
+        self.map_mode(|Repeating { settings, .. }| PaceOnly { sleep: settings.sleep.clone() })
     }
 
-    fn with_protocol<N>(
-        self,
-        map: impl FnOnce(PacedRetries<K>) -> PacedRetries<N>,
-    ) -> PacingLayer<T, H, Repeating<B, N, Z>> {
-        self.map_mode(|Repeating(settings)| {
-            Repeating(Arc::new(settings.with(Arc::clone(&settings.budgets), map(settings.protocol.clone()))))
+    fn with_protocol<N>(self, protocol: N) -> PacingLayer<T, H, Repeating<B, N, Z>> {
+        self.map_mode(|Repeating { settings, longest }| {
+            let settings = Arc::new(settings.with(Arc::clone(&settings.budgets), protocol));
+            Repeating { settings, longest }
         })
     }
 }
@@ -292,10 +288,8 @@ where
     /// The service gets a [`BufferedBody`](crate::BufferedBody). A request whose body was sent beyond the limit is not retried.
     #[must_use]
     pub fn buffering(self, limit: usize) -> PacingLayer<T, H, Repeating<B, HttpRetries<V, Buffered>, Z>> {
-        self.with_protocol(|PacedRetries { protocol, longest }| PacedRetries {
-            protocol: protocol.buffering(limit),
-            longest,
-        })
+        let protocol = self.mode.settings.protocol.buffering(limit);
+        self.with_protocol(protocol)
     }
 }
 
@@ -313,9 +307,7 @@ where
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "a setter takes a value, as those of a stack do")]
     pub fn protocol<P: StackProtocol>(self, protocol: P) -> PacingLayer<T, P::Hints, Repeating<B, P::Retries, Z>> {
-        let layer =
-            self.with_protocol(|PacedRetries { longest, .. }| PacedRetries { protocol: protocol.retries(), longest });
-        let PacingLayer { pacers, mode, telemetry, .. } = layer;
+        let PacingLayer { pacers, mode, telemetry, .. } = self.with_protocol(protocol.retries());
         PacingLayer { pacers, hints: protocol.hints(), mode, telemetry }
     }
 }

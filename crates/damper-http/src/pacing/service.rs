@@ -1,22 +1,21 @@
 //! A service that paces its calls.
 
-use super::paced_attempt::{PacedAttempt, Reader};
+use super::by_pacer::ByPacer;
 use super::paced_requests::refuse;
-use super::paced_service::PacedService;
-use super::{PacedRetries, PacingLayer, Repeating};
+use super::{PacingLayer, Repeating};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::BorrowedCallee;
 use crate::retry::{
-    AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallInAttempts, Callee, GiveUp, RetryProtocol,
-    RetrySettings, RetryingFuture, deadline_of,
+    AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallAttempts, CallInAttempts, Callee, GiveUp,
+    RetryProtocol, RetryingFuture, deadline_of,
 };
 use crate::telemetry::Event;
 use crate::{Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::gate::PacerOf;
-use damper_core::internal::SeenPause;
-use damper_core::retry::{GaveUp, RetryError};
+use damper_core::internal::{AttemptsFuture, SeenPause};
+use damper_core::retry::GaveUp;
 use damper_core::throttle::{PaceTooSlow, ReadHints};
 use damper_core::time::{DefaultClock, Sleep};
 use http::{Request, Response};
@@ -49,54 +48,49 @@ where
 {
     type Response = Response<R>;
     type Error = <K as GiveUp<S::Error>>::Error;
-    type Future = RetryingFuture<PacedService<S, T::Pacer, H>, Q, DefaultClock, B, PacedRetries<K>, Z>;
+    type Future = RetryingFuture<S, Q, DefaultClock, B, K, Z, ByPacer<T::Pacer, H>>;
 
     fn not_ready(&self, error: S::Error) -> Self::Error {
-        self.mode.0.protocol.give_up(RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error)))
+        self.mode.settings.not_begun(GaveUp::NotRetryable, Some(error))
     }
 
     /// Returns the call of a request, which is made at once or after a sleep.
     #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
     fn call<X: BorrowedCallee<Request<K::Body>, Later = S>>(&self, service: X, request: Request<Q>) -> Self::Future {
-        let settings = &self.mode.0;
+        let Repeating { settings, longest } = &self.mode;
         let head = Head::of(&request);
         let pacer = self.pacers.pacer(&head);
         // Read before the sleep is chosen, so that no later pause is missed.
         let pause = SeenPause::of(&pacer);
         let sleep = pacer.before_call_within(|| {
-            let RetrySettings { retry, protocol, .. } = &**settings;
-            let left = deadline_of::<Q, _, _>(protocol, &head, retry.clock())
-                .map_or(Duration::MAX, |deadline| deadline.remaining());
-            left.min(protocol.longest)
+            let deadline = deadline_of::<Q, _, _>(&settings.protocol, &head, settings.retry.clock());
+            deadline.map_or(Duration::MAX, |deadline| deadline.remaining()).min(*longest)
         });
-        let reader = Reader { pacer, hints: self.hints.clone(), telemetry: self.telemetry.clone() };
-        let longest = Deadline::after(settings.protocol.longest);
-        if sleep.is_zero() {
-            let begun = BegunCall::new::<Q, _, _>(settings, &head);
-            if begun.is_too_late() {
-                service.release();
-                return RetryingFuture::not_begun(Call::new(settings, begun, None), GaveUp::Deadline { hint: None });
-            }
+        let pace = ByPacer { pacer, hints: self.hints.clone(), telemetry: self.telemetry.clone(), pause };
+        let begun = BegunCall::new::<Q, _, _>(settings, &head).repeats_rejections();
+        let until = begun.deadline().earlier(Deadline::after(*longest));
+        if sleep.is_zero() && !begun.is_too_late() {
             let (first, kept) = begun.first_request(settings, request);
-            let until = begun.deadline().earlier(longest);
             self.telemetry.count(Event::Allowed);
-            let again =
-                kept.is_some().then(|| PacedService { service: service.later(), reader: reader.clone(), until, pause });
-            let attempt = PacedAttempt::new(service.call(first), reader, until);
-            RetryingFuture::calling(Call::new(settings, begun, kept).begins_until(until), attempt, again)
+            let again = kept.is_some().then(|| service.later());
+            let attempt = service.call(first);
+            let call = Call::new(settings, begun, kept).begins_until(until);
+            return AttemptsFuture::calling(CallAttempts { call, service: again, pace }, attempt);
+        }
+        let service = Some(service.release());
+        let left = until.remaining();
+        let call = Call::begin_later(settings, begun, request).begins_until(until);
+        let attempts = CallAttempts { call, service, pace };
+        if sleep.is_zero() {
+            let error = settings.not_begun(GaveUp::Deadline { hint: None }, None);
+            AttemptsFuture::not_begun(attempts, error)
+        } else if sleep < left {
+            self.telemetry.record_slept(sleep);
+            AttemptsFuture::waiting(attempts, sleep)
         } else {
-            let call = Call::begin_later(settings, request);
-            let until = call.deadline().earlier(longest);
-            let call = call.begins_until(until);
-            let left = until.remaining();
-            let service = service.release();
-            if sleep < left {
-                self.telemetry.record_slept(sleep);
-                RetryingFuture::waiting(call, sleep, PacedService { service, reader, until, pause })
-            } else {
-                RetryingFuture::not_begun(call, GaveUp::Paced(refuse(&self.telemetry, PaceTooSlow::new(sleep, left))))
-            }
+            let refusal = refuse(&self.telemetry, PaceTooSlow::new(sleep, left));
+            AttemptsFuture::not_begun(attempts, settings.not_begun(GaveUp::Paced(refusal), None))
         }
     }
 }

@@ -1,14 +1,16 @@
 //! One call: the decision on each of its outcomes, and the request that is kept for the next attempt.
 
 use super::layer::RetrySettings;
-use super::{Budgets, GiveUp, ReplayableBody, RetryProtocol, deadline_of};
+use super::pace::Pace;
+use super::{Budgets, ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
 use crate::deadline::SentTimeout;
 use crate::{Head, ResponseHead};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::{Attempts, Budget, Failure, GaveUp, RetryError, Unlimited};
+use damper_core::internal::Next;
+use damper_core::retry::{Attempts, Budget, Failure, GaveUp, Unlimited};
 use damper_core::throttle::PaceTooSlow;
 use damper_core::time::Clock;
 use http::request::Parts;
@@ -60,6 +62,14 @@ impl<C: Clock + Clone + Send + Sync + 'static, B: Budgets> BegunCall<C, B> {
             may_repeat: protocol.may_repeat(head),
             has_transparent_retries: protocol.has_transparent_retries(),
         }
+    }
+
+    /// Repeats each request that the server's limit rejected, and no other.
+    ///
+    /// The server has not processed such a request, whatever its method is. A rejection is no transparent failure.
+    #[inline]
+    pub(crate) fn repeats_rejections(self) -> Self {
+        Self { may_repeat: true, has_transparent_retries: false, ..self }
     }
 
     pub(crate) fn deadline(&self) -> &Deadline<C> {
@@ -115,16 +125,6 @@ fn prepare<Q, C: Clock, P: RetryProtocol<Q>>(protocol: &P, deadline: &Deadline<C
     }
 }
 
-/// The consequence of an attempt's outcome.
-pub(super) enum Judgement {
-    /// The call is over, and its outcome is returned. An error tells this reason.
-    Over(GaveUp),
-    /// The call is over by its deadline, so its response is discarded.
-    TooLate,
-    /// There is another attempt after this wait.
-    Again(Duration),
-}
-
 impl<K, C, B, P, Z> Call<K, C, B, P, Z>
 where
     K: ReplayableBody,
@@ -155,11 +155,14 @@ where
     /// Creates a call whose first attempt is made later, by [`next_request`](Self::next_request).
     ///
     /// The budget counts the call then.
-    pub(crate) fn begin_later<Q>(settings: &Arc<RetrySettings<C, B, P, Z>>, request: Request<Q>) -> Self
+    pub(crate) fn begin_later<Q>(
+        settings: &Arc<RetrySettings<C, B, P, Z>>,
+        begun: BegunCall<C, B>,
+        request: Request<Q>,
+    ) -> Self
     where
         P: RetryProtocol<Q, Kept = K>,
     {
-        let begun = BegunCall::new::<Q, _, _>(settings, &Head::of(&request));
         if begun.is_too_late() {
             return Self::new(settings, begun, None);
         }
@@ -176,10 +179,6 @@ where
     pub(crate) fn begins_until(mut self, until: Deadline<C>) -> Self {
         self.until = until;
         self
-    }
-
-    pub(super) fn until(&self) -> &Deadline<C> {
-        &self.until
     }
 
     fn budget(&self) -> &B::Budget {
@@ -207,10 +206,10 @@ where
         Some(Request::from_parts(head, self.settings.protocol.send(body)))
     }
 
-    /// Returns whether it is too late for the planned attempt.
-    pub(super) fn is_too_late(&self) -> bool {
+    /// Returns the time within which the planned attempt has to begin.
+    pub(super) fn time_to_begin(&self) -> Duration {
         let timeout = self.next.as_ref().and_then(|next| next.0.extensions.get::<SentTimeout>());
-        self.until.is_expired() || timeout.is_some_and(SentTimeout::is_spent)
+        if timeout.is_some_and(SentTimeout::is_spent) { Duration::ZERO } else { self.until.remaining() }
     }
 
     /// Checks after a wait that there is time for the attempt, and for a longer wait if necessary.
@@ -219,9 +218,10 @@ where
     ///
     /// The reason why the call is given up.
     pub(super) fn after_wait(&self, longer: Option<Duration>) -> Result<(), GaveUp> {
-        let (wait, left) = match longer {
-            _ if self.is_too_late() => (self.attempts.elapsed(&self.settings.retry), Duration::ZERO),
-            Some(wait) => (wait, self.until.remaining()),
+        let left = self.time_to_begin();
+        let wait = match longer {
+            _ if left.is_zero() => self.elapsed(),
+            Some(wait) => wait,
             None => return Ok(()),
         };
         if wait < left {
@@ -234,8 +234,14 @@ where
     }
 
     /// Returns the number of attempts that were begun. A planned attempt does not count.
-    fn begun(&self) -> u32 {
+    pub(super) fn begun(&self) -> u32 {
         self.attempts.number() - u32::from(self.next.is_some())
+    }
+
+    /// Returns the time since the call began.
+    #[cold]
+    pub(super) fn elapsed(&self) -> Duration {
+        self.attempts.elapsed(&self.settings.retry)
     }
 
     pub(crate) fn deadline(&self) -> &Deadline<C> {
@@ -243,41 +249,46 @@ where
     }
 
     /// Judges the outcome of an attempt.
-    pub(super) fn judge<R, E>(&mut self, outcome: &mut Result<Response<R>, E>) -> Judgement
+    pub(super) fn judge<R, E, A: Pace>(&mut self, pace: &mut A, outcome: &mut Result<Response<R>, E>) -> Next
     where
-        P: GiveUp<E>,
+        P: ClassifyFailure<E>,
     {
-        let judgement = self.decide(outcome);
-        if !matches!(judgement, Judgement::Again(_)) {
+        let next = self.decide(pace, outcome);
+        if !matches!(next, Next::Again(_)) {
             // Stop keeping a body that is still being sent.
             self.kept = None;
         }
-        judgement
+        next
     }
 
-    fn decide<R, E>(&mut self, outcome: &mut Result<Response<R>, E>) -> Judgement
+    fn decide<R, E, A: Pace>(&mut self, pace: &mut A, outcome: &mut Result<Response<R>, E>) -> Next
     where
-        P: GiveUp<E>,
+        P: ClassifyFailure<E>,
     {
         let RetrySettings { budgets, protocol, .. } = &*self.settings;
         let budget = budgets.budget(&self.budget);
-        let failure = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error));
+        let head = outcome.as_ref().map(ResponseHead::of);
+        let failure = pace.failure(protocol, head.as_ref().map_err(|error| *error), || self.until.remaining());
+        let (failure, no_time) = match failure {
+            Ok(failure) => (failure, None),
+            Err(reason) => (Some(Failure::THROTTLED.declined()), Some(reason)),
+        };
         // The budget counts every outcome, even if there cannot be another attempt.
         match failure {
             Some(failure) => self.attempts.count_failure(budget, failure),
             None => self.attempts.count_success(budget),
         }
         if self.deadline().is_expired() {
-            return Judgement::TooLate;
+            return Next::TooLate;
         }
-        let Some(failure) = failure else { return Judgement::Over(GaveUp::NotRetryable) };
+        let Some(failure) = failure else { return Next::Over(GaveUp::NotRetryable) };
         match self.try_again(failure) {
-            Ok(wait) => Judgement::Again(wait),
+            Ok(wait) => Next::Again(wait),
             Err(reason) => {
                 if let Ok(response) = outcome {
-                    self.settings.protocol.mark_last(response.extensions_mut(), reason);
+                    A::mark_last(response.extensions_mut(), no_time.unwrap_or(reason));
                 }
-                Judgement::Over(reason)
+                Next::Over(reason)
             }
         }
     }
@@ -310,26 +321,5 @@ where
             self.kept = Some((head, kept));
         }
         Ok(wait)
-    }
-
-    /// Returns the error of a call that ends here.
-    #[cold]
-    pub(super) fn give_up<E>(&self, reason: GaveUp, error: Option<E>) -> RetryError<E> {
-        RetryError::new(reason, self.begun(), self.attempts.elapsed(&self.settings.retry), error)
-    }
-
-    /// Returns the error of a call that ends with the error of an attempt, after an earlier one.
-    #[cold]
-    pub(super) fn fail<E>(&self, reason: GaveUp, error: E, previous: &mut Option<E>) -> RetryError<E> {
-        self.give_up(reason, Some(error)).with_previous_error(previous.take())
-    }
-
-    /// Returns the caller's error.
-    #[cold]
-    pub(super) fn error<E>(&self, error: RetryError<E>) -> P::Error
-    where
-        P: GiveUp<E>,
-    {
-        self.settings.protocol.give_up(error)
     }
 }

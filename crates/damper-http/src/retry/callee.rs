@@ -3,7 +3,6 @@
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use core::fmt;
 use core::task::{Context, Poll};
-use core::time::Duration;
 
 /// A service that is called once for each attempt.
 pub trait Callee<R> {
@@ -21,11 +20,6 @@ pub trait Callee<R> {
 
     /// Calls it.
     fn call(&mut self, request: R) -> Self::Future;
-
-    /// Returns how much longer an attempt waits after its wait. Default: no longer.
-    fn after_wait(&mut self) -> Option<Duration> {
-        None
-    }
 }
 
 /// A service that is borrowed for one call, and can be cloned for later ones.

@@ -1,12 +1,13 @@
 //! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
-use super::{Budgets, HostBudgets, Retrying};
+use super::{Budgets, GiveUp, HostBudgets, Retrying};
 use crate::ResponseHead;
 use alloc::sync::Arc;
 use core::fmt;
+use core::time::Duration;
 use damper_core::internal::split_budget;
-use damper_core::retry::{Failure, Retry, RetryBudgetConfig, Unlimited};
+use damper_core::retry::{Failure, GaveUp, Retry, RetryBudgetConfig, RetryError, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -272,5 +273,16 @@ impl<C: Clone, B, P, Z: Clone> RetrySettings<C, B, P, Z> {
     /// Returns these settings with other budgets and another protocol.
     pub(crate) fn with<N, Q>(&self, budgets: Arc<N>, protocol: Q) -> RetrySettings<C, N, Q, Z> {
         RetrySettings { retry: self.retry.clone(), budgets, protocol, sleep: self.sleep.clone() }
+    }
+}
+
+impl<C, B, P, Z> RetrySettings<C, B, P, Z> {
+    /// Returns the caller's error of a call without an attempt.
+    #[cold]
+    pub(crate) fn not_begun<E>(&self, reason: GaveUp, error: Option<E>) -> P::Error
+    where
+        P: GiveUp<E>,
+    {
+        self.protocol.give_up(RetryError::new(reason, 0, Duration::ZERO, error))
     }
 }

@@ -5,7 +5,8 @@
 // | `layer` | which calls are retried, when, and how often |
 // | `service` | a service whose calls are retried |
 // | `attempts_service` | a service whose calls are made in attempts, of tower or hyper; hedges and pacing use it too |
-// | `future` | a call on its way through its attempts |
+// | `future` | the attempts of a call, as their future makes them |
+// | `pace` | when attempts are made: after a backoff, or as a pacer says |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the retried service, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
@@ -26,6 +27,7 @@ mod future;
 mod host_budgets;
 mod http_retries;
 mod layer;
+mod pace;
 mod protocol;
 mod replayable_body;
 mod service;
@@ -42,12 +44,13 @@ pub(crate) use callee::HyperService;
 #[cfg(feature = "tower")]
 pub(crate) use callee::TowerService;
 pub use classify::{ClassifyFailure, TransientFailures};
-pub(crate) use future::RetryingFuture;
+pub(crate) use future::{CallAttempts, RetryingFuture};
 pub use host_budgets::HostBudgets;
 pub(crate) use http_retries::Buffered;
 pub use http_retries::{HttpRetries, Idempotent};
 pub use layer::RetryLayer;
 pub(crate) use layer::RetrySettings;
+pub(crate) use pace::Pace;
 pub(crate) use protocol::deadline_of;
 pub use protocol::{GiveUp, RetryProtocol};
 pub use replayable_body::ReplayableBody;

@@ -4,9 +4,9 @@ use super::{ClassifyFailure, ReplayableBody};
 use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::{GaveUp, RetryError};
+use damper_core::retry::RetryError;
 use damper_core::time::Clock;
-use http::{Extensions, HeaderMap};
+use http::HeaderMap;
 
 /// Decides which requests of a protocol are sent again, with which bodies and headers.
 ///
@@ -144,10 +144,4 @@ pub trait GiveUp<E>: ClassifyFailure<E> {
 
     /// Returns the caller's error.
     fn give_up(&self, error: RetryError<E>) -> Self::Error;
-
-    /// Marks the last response with the reason for giving up. Default: does nothing.
-    ///
-    /// The caller gets the response with these extensions.
-    #[inline]
-    fn mark_last(&self, _extensions: &mut Extensions, _reason: GaveUp) {}
 }

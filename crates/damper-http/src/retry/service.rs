@@ -5,13 +5,18 @@ use super::BorrowedCallee;
 use super::attempts_service::{AttemptBody, AttemptsService, CallInAttempts};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use super::call::{BegunCall, Call};
+use super::future::CallAttempts;
 use super::layer::RetrySettings;
+use super::pace::ByBackoff;
 use super::{Budgets, Callee, GiveUp, RetryProtocol, RetryingFuture};
 #[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::Head;
 use alloc::sync::Arc;
-use core::time::Duration;
-use damper_core::retry::{GaveUp, RetryError};
+#[cfg(any(feature = "hyper", feature = "tower"))]
+use damper_core::internal::AttemptsFuture;
+use damper_core::retry::GaveUp;
+#[cfg(doc)]
+use damper_core::retry::RetryError;
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 
@@ -47,20 +52,22 @@ where
     type Future = RetryingFuture<S, Q, C, B, P, Z>;
 
     fn not_ready(&self, error: S::Error) -> Self::Error {
-        self.protocol.give_up(RetryError::new(GaveUp::NotRetryable, 0, Duration::ZERO, Some(error)))
+        self.not_begun(GaveUp::NotRetryable, Some(error))
     }
 
     #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
     fn call<T: BorrowedCallee<Request<P::Body>, Later = S>>(&self, service: T, request: Request<Q>) -> Self::Future {
         let begun = BegunCall::new::<Q, _, _>(self, &Head::of(&request));
+        let attempts = |call, service| CallAttempts { call, service, pace: ByBackoff };
         if begun.is_too_late() {
-            return RetryingFuture::not_begun(Call::new(self, begun, None), GaveUp::Deadline { hint: None });
+            let error = self.not_begun(GaveUp::Deadline { hint: None }, None);
+            return AttemptsFuture::not_begun(attempts(Call::new(self, begun, None), None), error);
         }
         let (first, kept) = begun.first_request(self, request);
         // This service is ready, so it makes the first attempt. Its clone has to be polled for readiness first.
         let again = kept.is_some().then(|| service.later());
         let attempt = service.call(first);
-        RetryingFuture::calling(Call::new(self, begun, kept), attempt, again)
+        AttemptsFuture::calling(attempts(Call::new(self, begun, kept), again), attempt)
     }
 }

@@ -15,24 +15,19 @@ pub trait ToStackError<E> {
     fn stack_error(&self, error: E) -> StackError;
 }
 
-/// Marks the client behind the stack, with any error that can be boxed.
-pub struct OfTransport<P>(PhantomData<fn() -> P>);
-
-impl<P> OfTransport<P> {
-    pub(super) const fn new() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<E: Into<BoxError>, P: StackProtocol> ToStackError<E> for OfTransport<P> {
-    #[cold]
-    fn stack_error(&self, error: E) -> StackError {
-        StackError::of_boxed::<P>(StackPart::Transport, error.into())
-    }
-}
-
-/// Marks the service of a layer in the place `K`.
+/// Marks the service of a layer in the place `K`, or of another part of the stack.
 pub struct OfPart<K, P>(PhantomData<fn() -> (K, P)>);
+
+/// The client behind the stack, with any error that can be boxed.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport;
+
+/// The whole stack.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole;
+
+pub(super) type OfTransport<P> = OfPart<Transport, P>;
+pub(super) type OfStack<P> = OfPart<Whole, P>;
 
 impl<K, P> OfPart<K, P> {
     pub(super) const fn new() -> Self {
@@ -47,12 +42,10 @@ impl<E, K: Place, P: PartErrors<E>> ToStackError<E> for OfPart<K, P> {
     }
 }
 
-/// Marks the service of the whole stack.
-pub struct OfStack<P>(PhantomData<fn() -> P>);
-
-impl<P> OfStack<P> {
-    pub(super) const fn new() -> Self {
-        Self(PhantomData)
+impl<E: Into<BoxError>, P: StackProtocol> ToStackError<E> for OfTransport<P> {
+    #[cold]
+    fn stack_error(&self, error: E) -> StackError {
+        StackError::of_boxed::<P>(StackPart::Transport, error.into())
     }
 }
 
@@ -63,28 +56,6 @@ impl<P: StackProtocol> ToStackError<StackError> for OfStack<P> {
     }
 }
 
-macro_rules! marks_of_protocols {
-    ($($mark:ident)*) => {
-        $(
-            impl<P> Clone for $mark<P> {
-                fn clone(&self) -> Self {
-                    *self
-                }
-            }
-
-            impl<P> Copy for $mark<P> {}
-
-            impl<P> fmt::Debug for $mark<P> {
-                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str(stringify!($mark))
-                }
-            }
-        )*
-    };
-}
-
-marks_of_protocols! { OfTransport OfStack }
-
 impl<K, P> Clone for OfPart<K, P> {
     fn clone(&self) -> Self {
         *self
@@ -93,9 +64,9 @@ impl<K, P> Clone for OfPart<K, P> {
 
 impl<K, P> Copy for OfPart<K, P> {}
 
-impl<K: Place, P> fmt::Debug for OfPart<K, P> {
+impl<K, P> fmt::Debug for OfPart<K, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OfPart").field(&K::PART).finish()
+        f.write_str("OfPart")
     }
 }
 

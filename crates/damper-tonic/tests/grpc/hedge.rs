@@ -6,7 +6,7 @@ use crate::support::echo::echo_server::{Echo, EchoServer};
 use crate::support::{channel, message, messages, serve};
 use crate::tokio_clock::TokioClock;
 use damper::http::{HedgeLayer, RetryLayer};
-use damper::retry::{Budget, Hedge, HedgeConfig, Jitter, Unlimited};
+use damper::retry::{Budget, Hedge, HedgeConfig, Jitter, RetryThrottle, Unlimited};
 use damper::time::TokioSleep;
 use damper::tonic::GrpcRetries;
 use damper::tower::GateLayer;
@@ -14,7 +14,7 @@ use damper::wire::grpc_timeout_in;
 use damper::{Backoff, Deadline, Monotonic, Quota, RateLimiter, Retry};
 use futures_util::future::join_all;
 use futures_util::stream::{BoxStream, StreamExt};
-use http::{HeaderMap, Request, Response};
+use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, StreamBody};
 use std::convert::Infallible;
 use std::future::pending;
@@ -360,6 +360,73 @@ async fn attempts_that_no_server_processed_are_no_previous_attempts() {
     let client = HedgeLayer::new(hedge).protocol(GrpcRetries::new()).layer(service);
     client.oneshot(Request::new(Body::empty())).await.unwrap();
     assert_eq!(previous_attempts(&log), [(0, None), (0, None), (0, Some("1".to_owned()))]);
+}
+
+/// As in gRPC's proposal A6: the next attempt starts after the pushback.
+///
+/// The others start the hedging delay after that.
+#[tokio::test(start_paused = true)]
+async fn pushback_sets_the_time_of_the_next_hedge() {
+    for (first_ends, delay, starts) in [(0, 20_000, [0, 300, 20_300]), (50, 40, [0, 40, 350])] {
+        let log = Arc::default();
+        let service = logged(&log, move |number, _| async move {
+            if number > 1 {
+                sleep(LONG).await;
+                return Ok(Response::new(Body::empty()));
+            }
+            sleep(first_ends * MILLISECOND).await;
+            let mut response = status(Code::Unavailable).into_http();
+            response.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from_static("300"));
+            Ok(response)
+        });
+        let hedge = Hedge::with_clock(fixed(delay * MILLISECOND, 3), TokioClock(Instant::now()));
+        let client = HedgeLayer::new(hedge).protocol(GrpcRetries::on([Code::Unavailable])).layer(service);
+        client.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(log.lock().unwrap().iter().map(|(at, _)| *at).collect::<Vec<_>>(), starts);
+    }
+}
+
+/// No attempt would begin after the deadline, so the call does not wait for it.
+#[tokio::test(start_paused = true)]
+async fn pushback_beyond_the_deadline_ends_the_call() {
+    let (log, began) = (Arc::default(), Instant::now());
+    let service = logged(&log, |_, _| async {
+        let mut response = status(Code::Unavailable).into_http();
+        response.headers_mut().insert("grpc-retry-pushback-ms", HeaderValue::from_static("300"));
+        Ok(response)
+    });
+    let hedge = Hedge::with_clock(fixed(LONG, 3), TokioClock(began));
+    let client = HedgeLayer::new(hedge).protocol(GrpcRetries::on([Code::Unavailable])).layer(service);
+    let request = Request::post("/").header("grpc-timeout", "300m").body(Body::empty()).unwrap();
+    assert_eq!(client.oneshot(request).await.unwrap().headers()["grpc-status"], "14");
+    assert_eq!((log.lock().unwrap().len(), began.elapsed()), (1, Duration::ZERO));
+}
+
+/// As in gRPC's proposal A6: a failure takes a token, and no hedge is sent once half of them are gone.
+///
+/// A success returns a part of one, a code that may not be repeated none, and a pushback that declines a retry takes one too.
+#[tokio::test(start_paused = true)]
+async fn failures_of_hedged_calls_count_in_grpcs_throttle() {
+    let throttle = Arc::new(RetryThrottle::new(6, 0.5).unwrap());
+    let hedge = Hedge::with_clock(fixed(LONG, 5), TokioClock(Instant::now())).budget(Arc::clone(&throttle));
+    let layer = HedgeLayer::new(hedge.counting_calls()).protocol(GrpcRetries::on([Code::Unavailable]));
+    let attempts = async |layer: &HedgeLayer<_, _, _, _>, answer: fn() -> Status| {
+        let log = Arc::default();
+        let service = logged(&log, move |_, _| async move { Ok(answer().into_http()) });
+        layer.layer(service).oneshot(Request::new(Body::empty())).await.unwrap();
+        log.lock().unwrap().len()
+    };
+    assert_eq!((attempts(&layer, || status(Code::Internal)).await, throttle.thousandths()), (1, 6_000));
+    // 6, 5 and 4 tokens are more than half of them.
+    assert_eq!((attempts(&layer, || status(Code::Unavailable)).await, throttle.thousandths()), (3, 3_000));
+    assert_eq!((attempts(&layer, || status(Code::Unavailable)).await, throttle.thousandths()), (1, 2_000));
+    assert_eq!((attempts(&layer, declined).await, throttle.thousandths()), (1, 1_000));
+    for tokens in [1_500, 2_000, 2_500, 3_000, 3_500] {
+        assert_eq!((attempts(&layer, || status(Code::Ok)).await, throttle.thousandths()), (1, tokens));
+    }
+    // A retry around the hedge counts the calls itself.
+    let inside = layer.inside_of_retries();
+    assert_eq!((attempts(&inside, || status(Code::Unavailable)).await, throttle.thousandths()), (1, 3_500));
 }
 
 /// The first attempt may have been processed, so the call's status must not claim otherwise.

@@ -6,7 +6,7 @@ use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::gate::{PacerOf, TimeLeft, keep};
-use damper_core::internal::{MakeAttempts, PacedFuture};
+use damper_core::internal::{PacedCalls, PacedFuture, PacedOperation};
 use damper_core::retry::{Budget, GaveUp, RetryError};
 use damper_core::throttle::ReadHints;
 use damper_core::time::Sleep;
@@ -78,7 +78,7 @@ where
         };
         let pacer = pacers.pacer(&request);
         let attempts = ServiceAttempts { service: keep(&mut self.service), request: Some(request) };
-        PacedFuture::new(pacer, retry, hints.clone(), attempts, sleep.clone()).begin()
+        PacedCalls::new(pacer, retry, hints.clone(), attempts, sleep.clone()).begin()
     }
 }
 
@@ -89,7 +89,7 @@ pub struct ServiceAttempts<S, R> {
     request: Option<R>,
 }
 
-impl<S: Service<R> + Clone, R: Clone> MakeAttempts for ServiceAttempts<S, R> {
+impl<S: Service<R> + Clone, R: Clone> PacedOperation for ServiceAttempts<S, R> {
     type Value = S::Response;
     type Error = S::Error;
     type Attempt = S::Future;

@@ -165,7 +165,9 @@ impl HedgeConfigBuilder {
         self
     }
 
-    /// Sets the most attempts of one call, the first included; 2 to 5. Default: 2.
+    /// Sets the most attempts of one call, the first included; 1 to 5. Default: 2.
+    ///
+    /// With 1 there are no hedges, which [`Hedge::set_config`](super::Hedge::set_config) can set in an incident.
     pub const fn max_attempts(mut self, attempts: u32) -> Self {
         self.config.max_attempts = attempts;
         self
@@ -196,7 +198,7 @@ impl HedgeConfigBuilder {
             check!(check_ratio("percentile", percentile, 0.25..=0.999));
             config.exceeding = ((1.0 - percentile) * MILLION as f64 + 0.5) as u32;
         }
-        check!(check_count("max_attempts", config.max_attempts as u64, 2..=5));
+        check!(check_count("max_attempts", config.max_attempts as u64, 1..=5));
         Ok(config)
     }
 }

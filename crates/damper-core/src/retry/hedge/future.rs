@@ -53,12 +53,12 @@ where
         let mut this = self.project();
         let (hedge, operation) = (*this.hedge, this.operation);
         if this.call.is_none() {
-            this.call.set(Some(HedgedCall::begin(hedge, || operation(1))));
+            this.call.set(Some(HedgedCall::begin(hedge, false, || operation(1))));
         }
         let Some(call) = this.call.as_mut().as_pin_mut() else { return Poll::Pending };
         let failure = |outcome: &_| hedge.retryable().failure(outcome);
         let start = |attempt| Some(operation(attempt));
-        let outcome = ready!(call.poll(context, hedge, &Unlimited, this.sleep, failure, || true, start, |_| {}));
+        let outcome = ready!(call.poll(context, hedge, &Unlimited, this.sleep, failure, |_| true, start, |_| {}));
         this.call.set(None);
         Poll::Ready(outcome)
     }

@@ -80,18 +80,25 @@ impl Latencies {
     /// Returns the latency that `exceeding` millionths of the calls exceed, in microseconds.
     ///
     /// It is rounded up to its cell, and 0 if there were too few calls.
+    #[inline]
     pub(super) fn percentile(&self, now: u64, exceeding: u64) -> u64 {
         let due = now / REFRESH + 1;
         // ORDERING: Relaxed, here and below, as each number is a complete value and a stale one is harmless.
         let refreshed = self.refreshed.load(Ordering::Relaxed);
-        if refreshed != due
-            && self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-        {
+        if refreshed != due {
+            self.refresh(now, exceeding, refreshed, due);
+        }
+        self.percentile.load(Ordering::Relaxed)
+    }
+
+    /// Computes the percentile and the median again, unless another thread does.
+    #[cold]
+    fn refresh(&self, now: u64, exceeding: u64, refreshed: u64, due: u64) {
+        if self.refreshed.compare_exchange(refreshed, due, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             let [percentile, median] = self.compute(now / SLICE, [exceeding, HALF]);
             self.percentile.store(percentile, Ordering::Relaxed);
             self.median.store(median, Ordering::Relaxed);
         }
-        self.percentile.load(Ordering::Relaxed)
     }
 
     /// Returns the median, in microseconds, when the percentile was last asked for.

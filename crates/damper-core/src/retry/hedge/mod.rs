@@ -60,7 +60,8 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// | 1 % | 10 % | `repeat_failures(false)` | 100 % |
 ///
 /// A success ends the call and drops the other attempts. A failure that another attempt may mend starts the next one at
-/// once. If the server asked for a wait or is over its limit, there are no further attempts. A failure that no attempt
+/// once, or at the time that the server [sets](Failure::pushback) for it, as gRPC's pushback does, if that is within 5 minutes. If the
+/// server is over its limit, declines a retry or asks for another wait, there are no further attempts. A failure that no attempt
 /// mends ends the call. The exception is an error of a hedge: it may be a refusal by a limit of this process, so the
 /// first attempt continues. The last failure is the call's.
 ///
@@ -89,6 +90,8 @@ const CAPACITY: u32 = 10 * THOUSAND;
 #[cfg(feature = "alloc")]
 pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
     config: LiveConfig,
+    /// Whether the budget counts the calls.
+    counts_calls: bool,
     /// Not set while the delay was always fixed.
     latencies: SetOnce<Latencies>,
     micros: LazyMicros,
@@ -123,6 +126,7 @@ impl<C: Clock> Hedge<C> {
     pub fn with_clock(config: HedgeConfig, clock: C) -> Self {
         let hedge = Self {
             config: LiveConfig::new(&config),
+            counts_calls: false,
             latencies: SetOnce::new(),
             micros: LazyMicros::new(),
             allowance: AtomicU32::new(CAPACITY),
@@ -143,18 +147,43 @@ impl<C: Clock> Hedge<C> {
 impl<C, B, V> Hedge<C, B, V> {
     /// Sets a retry budget that also pays for hedges, by reference or in an `Arc`. Default: [`Unlimited`].
     ///
-    /// The hedge does not count calls in it. A [`Retry`](crate::Retry) around the hedge does so, once per call.
+    /// The hedge does not count calls in it, unless it [is told to](Self::counting_calls). A [`Retry`](crate::Retry) around the hedge does
+    /// so, once per call.
     #[must_use]
     pub fn budget<N: Budget>(self, budget: N) -> Hedge<C, N, V> {
-        let Self { config, latencies, micros, allowance, counts, retryable, clock, .. } = self;
-        Hedge { config, latencies, micros, allowance, counts, budget, retryable, clock }
+        let Self { config, counts_calls, latencies, micros, allowance, counts, retryable, clock, .. } = self;
+        Hedge { config, counts_calls, latencies, micros, allowance, counts, budget, retryable, clock }
+    }
+
+    /// Counts each call and the outcomes of its attempts in the [budget](Self::budget). Default: it counts none.
+    ///
+    /// It is for a hedge without a [`Retry`](crate::Retry) around it, whose budget would hear of no failure otherwise. An attempt that fails
+    /// counts if another may mend it, or if the server declined another. One that is dropped does not count.
+    ///
+    /// With a [`RetryThrottle`](super::RetryThrottle) that is the "retry throttling" of gRPC (gRFC A6).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::retry::{Hedge, HedgeConfig, RetryThrottle};
+    ///
+    /// let hedge = Hedge::new(HedgeConfig::DEFAULT).budget(RetryThrottle::new(10, 0.1)?).counting_calls();
+    /// # let _ = hedge;
+    /// # }
+    /// # Ok::<(), damper::OutOfRange>(())
+    /// ```
+    #[must_use]
+    pub fn counting_calls(self) -> Self {
+        Self { counts_calls: true, ..self }
     }
 
     /// Sets which outcomes another attempt may mend. Default: [`AnyError`]. Any other outcome ends the call.
     #[must_use]
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<Failure>>(self, failure: F) -> Hedge<C, B, F> {
-        let Self { config, latencies, micros, allowance, counts, budget, clock, .. } = self;
-        Hedge { config, latencies, micros, allowance, counts, budget, retryable: failure, clock }
+        let Self { config, counts_calls, latencies, micros, allowance, counts, budget, clock, .. } = self;
+        Hedge { config, counts_calls, latencies, micros, allowance, counts, budget, retryable: failure, clock }
     }
 
     /// Returns the settings in force.
@@ -208,6 +237,7 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 
     /// Returns the delay before a hedge at `now`, in microseconds.
+    #[inline]
     fn delay_at(&self, now: u64) -> Option<Duration> {
         if let Some(delay) = self.config.fixed_delay() {
             return Some(delay);
@@ -250,8 +280,21 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 
     /// Counts a call, which allows a part of an extra request.
-    fn began(&self) {
+    fn began(&self, counts_calls: bool) {
         self.give(self.config.counts().extra_in_thousandths());
+        if counts_calls {
+            self.budget.began();
+        }
+    }
+
+    /// Counts the outcome of an attempt in the budget.
+    fn count(&self, failure: Option<Failure>, is_extra: bool) {
+        match failure {
+            None if is_extra => self.budget.retry_succeeded(Failure::TRANSIENT),
+            None => self.budget.succeeded(),
+            Some(failure) if failure.counts() => self.budget.failed(),
+            Some(_) => {}
+        }
     }
 
     /// Returns whether an extra request is allowed, and withdraws it from all budgets.

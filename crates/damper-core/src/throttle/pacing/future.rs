@@ -1,14 +1,13 @@
 //! The calls of asynchronous code.
 
 use super::{PacedAttempts, PacedRetry, Pacer, ReadHints, Strategy};
+use crate::retry::attempts_future::{AttemptsFuture, MakeAttempts, Next};
 use crate::retry::{Budget, GaveUp, RetryError};
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::ops::Deref;
-use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use core::time::Duration;
-use pin_project_lite::pin_project;
 
 /// A paced call of asynchronous code. Made by [`Pacer::run`].
 ///
@@ -47,7 +46,7 @@ impl<'a, S: Strategy, C: Clock, B: Budget, R, O> PacedRun<'a, S, C, B, R, O> {
         F: Future<Output = Result<T, E>>,
     {
         let Self { pacer, retry, hints, operation } = self;
-        PacedFuture::new(pacer, retry.by_ref(), hints, operation, sleep)
+        AttemptsFuture::new(PacedCalls::new(pacer, retry.by_ref(), hints, operation, sleep))
     }
 }
 
@@ -81,8 +80,8 @@ impl<S, C, B, R, O> fmt::Debug for PacedRun<'_, S, C, B, R, O> {
     }
 }
 
-/// Makes the attempts of a paced call: a function of the attempt's number, or a service with a request.
-pub trait MakeAttempts {
+/// The operation of a paced call: a function of the attempt's number, or a service with a request.
+pub trait PacedOperation {
     /// The value that a call returns.
     type Value;
 
@@ -114,7 +113,7 @@ pub trait MakeAttempts {
     }
 }
 
-impl<O: FnMut(u32) -> F, F: Future<Output = Result<T, E>>, T, E> MakeAttempts for O {
+impl<O: FnMut(u32) -> F, F: Future<Output = Result<T, E>>, T, E> PacedOperation for O {
     type Value = T;
     type Error = E;
     type Attempt = F;
@@ -125,180 +124,123 @@ impl<O: FnMut(u32) -> F, F: Future<Output = Result<T, E>>, T, E> MakeAttempts fo
     }
 }
 
-pin_project! {
-    /// Makes a paced call: sleeps, calls, and retries while the service rejects.
-    #[must_use = "futures do nothing unless they are polled"]
-    pub struct PacedFuture<G, B, R, O: MakeAttempts, P: Sleep> {
-        pacer: G,
-        retry: PacedRetry<B>,
-        hints: R,
-        operation: O,
-        sleep: P,
-        // `Some` once the call has begun.
-        attempts: Option<PacedAttempts>,
-        // The last error of an attempt.
-        error: Option<O::Error>,
-        #[pin]
-        stage: Stage<O::Attempt, P::Sleeping>,
-    }
+/// Makes a paced call: sleeps, calls, and retries while the service rejects.
+pub type PacedFuture<G, B, R, O, P> = AttemptsFuture<PacedCalls<G, B, R, O, P>>;
+
+/// The attempts of a paced call, as their future makes them.
+pub struct PacedCalls<G, B, R, O, P> {
+    pacer: G,
+    retry: PacedRetry<B>,
+    hints: R,
+    operation: O,
+    sleep: P,
+    /// `Some` once the call has begun.
+    attempts: Option<PacedAttempts>,
 }
 
-pin_project! {
-    #[project = StageProjection]
-    enum Stage<F, T> {
-        Sleeping { #[pin] sleeping: T },
-        // Until the attempt can be made, at most until the deadline.
-        Readying { #[pin] until_deadline: Option<T> },
-        Calling { #[pin] attempt: F },
-        // There is no time for the first attempt.
-        Refused { reason: GaveUp },
-        Over,
-    }
-}
-
-impl<G, B, R, O, P, S, C> PacedFuture<G, B, R, O, P>
-where
-    G: Deref<Target = Pacer<S, C>>,
-    B: Budget,
-    O: MakeAttempts,
-    P: Sleep,
-    S: Strategy,
-    C: Clock,
-{
-    /// Creates a call that begins when it is polled, or by [`begin`](Self::begin).
-    pub const fn new(pacer: G, retry: PacedRetry<B>, hints: R, operation: O, sleep: P) -> Self {
-        Self { pacer, retry, hints, operation, sleep, attempts: None, error: None, stage: Stage::Over }
-    }
-
-    /// Begins the call now: makes the first attempt, or begins to sleep.
-    #[inline]
-    pub fn begin(mut self) -> Self {
-        let (attempts, stage) = begin(&self.pacer, &self.retry, &mut self.operation, &self.sleep);
-        Self { attempts: Some(attempts), stage, ..self }
-    }
-}
-
-/// Begins a call.
-#[inline]
-fn begin<S: Strategy, C: Clock, B: Budget, O: MakeAttempts, P: Sleep>(
-    pacer: &Pacer<S, C>,
-    retry: &PacedRetry<B>,
-    operation: &mut O,
-    sleep: &P,
-) -> (PacedAttempts, Stage<O::Attempt, P::Sleeping>) {
-    let mut attempts = pacer.begin();
-    let stage = match attempts.before_call(pacer, retry) {
-        Ok(wait) if wait.is_zero() => {
-            attempt(&mut attempts, retry, operation).map_or(Stage::Over, |attempt| Stage::Calling { attempt })
-        }
-        Ok(wait) => {
-            operation.release();
-            Stage::Sleeping { sleeping: sleep.sleep(wait) }
-        }
-        Err(reason) => {
-            operation.release();
-            Stage::Refused { reason }
-        }
-    };
-    (attempts, stage)
-}
-
-/// Makes the next attempt.
-#[inline]
-fn attempt<B: Budget, O: MakeAttempts>(
-    attempts: &mut PacedAttempts,
-    retry: &PacedRetry<B>,
-    operation: &mut O,
-) -> Option<O::Attempt> {
-    let number = attempts.begin_attempt(retry);
-    operation.attempt(number, number >= retry.max_attempts())
-}
-
-impl<G, B, R, O, P, S, C> Future for PacedFuture<G, B, R, O, P>
+impl<G, B, R, O, P, S, C> PacedCalls<G, B, R, O, P>
 where
     G: Deref<Target = Pacer<S, C>>,
     B: Budget,
     R: ReadHints<Result<O::Value, O::Error>>,
-    O: MakeAttempts,
+    O: PacedOperation,
     P: Sleep,
     S: Strategy,
     C: Clock,
 {
-    type Output = Result<O::Value, RetryError<O::Error>>;
+    /// Creates the attempts of a call, which begins when its future is polled, or by [`begin`](Self::begin).
+    pub const fn new(pacer: G, retry: PacedRetry<B>, hints: R, operation: O, sleep: P) -> Self {
+        Self { pacer, retry, hints, operation, sleep, attempts: None }
+    }
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        let (pacer, retry, operation) = (&**this.pacer, &*this.retry, this.operation);
-        let attempts = if let Some(attempts) = this.attempts {
-            attempts
-        } else {
-            let (begun, stage) = begin(pacer, retry, operation, this.sleep);
-            this.stage.set(stage);
-            this.attempts.insert(begun)
-        };
-        let result = loop {
-            let next = match this.stage.as_mut().project() {
-                StageProjection::Sleeping { sleeping } => {
-                    ready!(sleeping.poll(context));
-                    match attempts.after_sleep(pacer, retry) {
-                        Ok(Some(longer)) => Stage::Sleeping { sleeping: this.sleep.sleep(longer) },
-                        Ok(None) => Stage::Readying { until_deadline: None },
-                        Err(reason) => break Err((reason, this.error.take())),
-                    }
-                }
-                StageProjection::Readying { mut until_deadline } => {
-                    let left = attempts.time_left(pacer, retry);
-                    if left.is_zero() {
-                        break Err((GaveUp::Deadline { hint: None }, this.error.take()));
-                    }
-                    match operation.poll_ready(context) {
-                        Poll::Ready(Ok(())) => match attempt(attempts, retry, operation) {
-                            Some(attempt) => Stage::Calling { attempt },
-                            None => return Poll::Pending,
-                        },
-                        Poll::Ready(Err(error)) => break Err((GaveUp::NotRetryable, Some(error))),
-                        Poll::Pending => {
-                            if until_deadline.is_none() && left < Duration::MAX {
-                                until_deadline.set(Some(this.sleep.sleep(left)));
-                            }
-                            let Some(timer) = until_deadline.as_pin_mut() else { return Poll::Pending };
-                            ready!(timer.poll(context));
-                            break Err((GaveUp::Deadline { hint: None }, this.error.take()));
-                        }
-                    }
-                }
-                StageProjection::Calling { attempt } => {
-                    let outcome = ready!(attempt.poll(context));
-                    let answer = this.hints.hints(&outcome);
-                    match (attempts.answered(pacer, retry, &answer), outcome) {
-                        (Ok(Some(wait)), outcome) if operation.is_repeatable() => {
-                            *this.error = outcome.err().or_else(|| this.error.take());
-                            Stage::Sleeping { sleeping: this.sleep.sleep(wait) }
-                        }
-                        (_, Ok(value)) => break Ok(value),
-                        (reason, Err(error)) => break Err((reason.err().unwrap_or(GaveUp::NotRetryable), Some(error))),
-                    }
-                }
-                StageProjection::Refused { reason } => break Err((*reason, None)),
-                // Polled again after it was ready.
-                StageProjection::Over => return Poll::Pending,
-            };
-            this.stage.set(next);
-        };
-        this.stage.set(Stage::Over);
-        Poll::Ready(result.map_err(|(reason, error)| attempts.gave_up(pacer, reason, error)))
+    /// Begins the call now: makes the first attempt, or begins to sleep.
+    #[inline]
+    pub fn begin(mut self) -> PacedFuture<G, B, R, O, P> {
+        match self.after_wait() {
+            Ok(None) => match self.attempt() {
+                Some(attempt) => AttemptsFuture::calling(self, attempt),
+                None => AttemptsFuture::new(self),
+            },
+            Ok(Some(wait)) => {
+                self.operation.release();
+                AttemptsFuture::waiting(self, wait)
+            }
+            Err(reason) => {
+                self.operation.release();
+                let error = self.give_up(reason, None, None);
+                AttemptsFuture::not_begun(self, error)
+            }
+        }
     }
 }
 
-impl<G, B, R, O: MakeAttempts, P: Sleep> fmt::Debug for PacedFuture<G, B, R, O, P> {
+impl<G, B, R, O, P, S, C> MakeAttempts for PacedCalls<G, B, R, O, P>
+where
+    G: Deref<Target = Pacer<S, C>>,
+    B: Budget,
+    R: ReadHints<Result<O::Value, O::Error>>,
+    O: PacedOperation,
+    P: Sleep,
+    S: Strategy,
+    C: Clock,
+{
+    type Value = O::Value;
+    type Error = O::Error;
+    type Attempt = O::Attempt;
+    type GivenUp = RetryError<O::Error>;
+    type Sleep = P;
+
+    #[inline]
+    fn sleep(&self) -> &P {
+        &self.sleep
+    }
+
+    #[inline]
+    fn after_wait(&mut self) -> Result<Option<Duration>, GaveUp> {
+        let Self { pacer, retry, attempts, .. } = self;
+        if let Some(attempts) = attempts {
+            return attempts.after_sleep(pacer, retry);
+        }
+        let wait = attempts.insert(pacer.begin()).before_call(pacer, retry)?;
+        Ok(if wait.is_zero() { None } else { Some(wait) })
+    }
+
+    #[inline]
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), O::Error>> {
+        self.operation.poll_ready(context)
+    }
+
+    #[inline]
+    fn attempt(&mut self) -> Option<O::Attempt> {
+        let number = self.attempts.as_mut()?.begin_attempt(&self.retry);
+        self.operation.attempt(number, number >= self.retry.max_attempts())
+    }
+
+    #[inline]
+    fn judge(&mut self, outcome: &mut Result<O::Value, O::Error>) -> Next {
+        let Self { pacer, retry, hints, operation, attempts, .. } = self;
+        let answered = attempts.as_mut().map(|attempts| attempts.answered(pacer, retry, &hints.hints(outcome)));
+        match answered {
+            Some(Ok(Some(wait))) if operation.is_repeatable() => Next::Again(wait),
+            Some(Err(reason)) => Next::Over(reason),
+            _ => Next::Over(GaveUp::NotRetryable),
+        }
+    }
+
+    #[inline]
+    fn time_to_begin(&self) -> Duration {
+        self.attempts.map_or(Duration::MAX, |attempts| attempts.time_left(&self.pacer, &self.retry))
+    }
+
+    #[cold]
+    fn give_up(&self, reason: GaveUp, error: Option<O::Error>, _: Option<O::Error>) -> RetryError<O::Error> {
+        let attempts = self.attempts.unwrap_or_else(|| self.pacer.begin());
+        attempts.gave_up(&self.pacer, reason, error)
+    }
+}
+
+impl<G, B, R, O, P> fmt::Debug for PacedCalls<G, B, R, O, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stage = match self.stage {
-            Stage::Sleeping { .. } => "sleeping",
-            Stage::Readying { .. } => "readying",
-            Stage::Calling { .. } => "calling",
-            Stage::Refused { .. } => "refused",
-            Stage::Over => "over",
-        };
-        f.debug_struct("PacedFuture").field("stage", &stage).finish_non_exhaustive()
+        f.debug_struct("PacedCalls").field("attempts", &self.attempts).finish_non_exhaustive()
     }
 }

@@ -1,7 +1,7 @@
 //! Hedged calls on tokio's paused clock.
 
 use crate::models::tokio_clock::TokioClock;
-use damper::retry::{Budget, Failure, Hedge, HedgeConfig};
+use damper::retry::{Budget, Failure, Hedge, HedgeConfig, RetryThrottle};
 use damper::{CircuitBreaker, ManualClock, Quota, RateLimiter};
 use std::cell::Cell;
 use std::future::pending;
@@ -217,6 +217,140 @@ async fn attempts_end_where_the_server_asks_for_a_wait() {
             .await;
         assert_eq!((failed.unwrap_err().kind(), attempts.get()), (io::ErrorKind::TimedOut, 1));
     }
+}
+
+/// Makes a call whose attempts fail at once, each with the next of these failures, or never end.
+///
+/// Returns when each began, whether the call failed, and when it ended, all in milliseconds.
+async fn failing<B: Budget>(hedge: Hedge<TokioClock, B>, failures: &[Failure]) -> (Vec<u128>, Option<u128>) {
+    let (starts, began) = (Cell::new(Vec::new()), Instant::now());
+    let next = Cell::new(0);
+    let hedge = hedge.when(|result: &io::Result<()>| {
+        result.as_ref().err()?;
+        failures.get(next.replace(next.get() + 1)).copied()
+    });
+    let call = hedge.run(|number| {
+        let mut all = starts.take();
+        all.push(began.elapsed().as_millis());
+        starts.set(all);
+        async move {
+            if number as usize > failures.len() {
+                pending::<()>().await;
+            }
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    });
+    let ended = tokio::time::timeout(Duration::from_secs(1_000), call).await;
+    let ended = ended.ok().map(|outcome| {
+        assert_eq!(outcome.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        began.elapsed().as_millis()
+    });
+    (starts.take(), ended)
+}
+
+/// The next attempt starts then, even if none is in flight, and the others the usual delay later.
+#[tokio::test(start_paused = true)]
+async fn server_sets_the_time_of_the_next_attempt() {
+    let (transient, throttled) = (Failure::TRANSIENT, Failure::THROTTLED);
+    let after = |millis: u32| transient.pushback(millis * MILLISECOND);
+    for (failures, starts, ended) in [
+        (vec![after(50)], vec![0, 50, 57, 64], None),
+        (vec![throttled.pushback(50 * MILLISECOND)], vec![0, 50, 57, 64], None),
+        (vec![after(0)], vec![0, 0, 7, 14], None),
+        (vec![after(50), after(3)], vec![0, 50, 53, 60], None),
+        (vec![after(50), transient], vec![0, 50, 50, 57], None),
+        (vec![after(50), transient.declined()], vec![0, 50], Some(50)),
+        (vec![after(50), after(50), after(50), after(50)], vec![0, 50, 100, 150], Some(150)),
+        // More than five minutes.
+        (vec![after(300_000)], vec![0, 300_000, 300_007, 300_014], None),
+        (vec![after(300_001)], vec![0], Some(0)),
+    ] {
+        let hedge = hedge(fixed(7 * MILLISECOND, 4));
+        assert_eq!(failing(hedge, &failures).await, (starts, ended), "{failures:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_the_server_sets_is_kept_by_other_attempts() {
+    for (repeats, starts) in [(true, vec![0, 7, 60]), (false, vec![0, 7])] {
+        let config = HedgeConfig::builder().fixed_delay(7 * MILLISECOND).max_attempts(3).repeat_failures(repeats);
+        let failure = Failure::TRANSIENT.pushback(50 * MILLISECOND);
+        let hedge =
+            hedge(config.build().unwrap()).when(move |result: &io::Result<()>| result.is_err().then_some(failure));
+        let (starts_of_attempts, began) = (Cell::new(Vec::new()), Instant::now());
+        let call = hedge.run(|number| {
+            let mut all = starts_of_attempts.take();
+            all.push(began.elapsed().as_millis());
+            starts_of_attempts.set(all);
+            async move {
+                if number == 1 {
+                    sleep(10 * MILLISECOND).await;
+                    return Err(io::Error::from(io::ErrorKind::TimedOut));
+                }
+                pending().await
+            }
+        });
+        tokio::time::timeout(Duration::from_secs(60), call).await.unwrap_err();
+        assert_eq!(starts_of_attempts.take(), starts, "repeats failures: {repeats}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_whose_budget_refuses_the_attempt_that_a_server_asked_for_ends_then() {
+    struct Nothing;
+    impl Budget for Nothing {
+        fn try_withdraw(&self) -> bool {
+            false
+        }
+    }
+    let refusing = hedge(fixed(7 * MILLISECOND, 4)).budget(Nothing);
+    let failure = Failure::TRANSIENT.pushback(50 * MILLISECOND);
+    assert_eq!(failing(refusing, &[failure]).await, (vec![0], Some(50)));
+}
+
+/// Only a hedge that is told to counts anything.
+#[tokio::test(start_paused = true)]
+async fn hedge_counts_its_calls_in_a_budget_if_it_is_told_to() {
+    let throttle = RetryThrottle::new(10, 0.5).unwrap();
+    let silent = || hedge(fixed(7 * MILLISECOND, 3)).budget(&throttle);
+    let failures = [Failure::TRANSIENT, Failure::TRANSIENT, Failure::THROTTLED];
+    assert_eq!(failing(silent(), &failures).await, (vec![0, 0, 0], Some(0)));
+    assert_eq!(throttle.thousandths(), 10_000);
+    assert_eq!(failing(silent().counting_calls(), &failures).await, (vec![0, 0, 0], Some(0)));
+    assert_eq!(throttle.thousandths(), 7_000);
+    assert_eq!(failing(silent().counting_calls(), &[Failure::FATAL]).await, (vec![0], Some(0)));
+    assert_eq!(throttle.thousandths(), 7_000);
+    assert_eq!(failing(silent().counting_calls(), &[Failure::FATAL.declined()]).await, (vec![0], Some(0)));
+    assert_eq!(throttle.thousandths(), 6_000);
+    // Of two attempts, the one that is dropped does not count.
+    let slow_first = async |number: u32| {
+        sleep(if number == 1 { 100 * MILLISECOND } else { MILLISECOND }).await;
+        Ok::<_, io::Error>(number)
+    };
+    assert_eq!(silent().counting_calls().run(slow_first).await.unwrap(), 2);
+    assert_eq!(throttle.thousandths(), 6_500);
+}
+
+/// A call keeps the settings that it began with.
+#[tokio::test(start_paused = true)]
+async fn settings_change_for_calls_that_begin_later() {
+    let hedge = hedge(fixed(7 * MILLISECOND, 1));
+    let attempts = async || {
+        let begun = Cell::new(0);
+        let call = hedge.run(|number| {
+            begun.set(number);
+            if number == 2 {
+                hedge.set_config(&fixed(7 * MILLISECOND, 5));
+            }
+            pending::<io::Result<()>>()
+        });
+        tokio::time::timeout(31 * MILLISECOND, call).await.unwrap_err();
+        begun.get()
+    };
+    assert_eq!((hedge.delay(), attempts().await), (Some(7 * MILLISECOND), 1));
+    hedge.set_config(&fixed(10 * MILLISECOND, 3));
+    assert_eq!((hedge.delay(), attempts().await), (Some(10 * MILLISECOND), 3));
+    assert_eq!((hedge.delay(), attempts().await), (Some(7 * MILLISECOND), 5));
 }
 
 /// The histogram continues after the clock stepped back by an hour.
