@@ -185,6 +185,9 @@ pub use damper_http as http;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use damper_http::wire;
+#[cfg(feature = "io")]
+#[doc(inline)]
+pub use damper_io as io;
 #[cfg(feature = "live")]
 #[doc(inline)]
 pub use damper_live as live;

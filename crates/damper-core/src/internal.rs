@@ -1,4 +1,4 @@
-//! Items for `damper-http`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
+//! Items for `damper-http`, `damper-io`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
 //!
 //! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
@@ -29,7 +29,7 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeAllowed, TreeDenied};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimiterRef, Reservation, TokenBucket, Usage};
 #[cfg(feature = "alloc")]
 use crate::quota::Plan;
 use crate::quota::Quota;
@@ -122,6 +122,15 @@ pub fn tree_denied(denied: Denied, quota: Quota, place: (usize, usize), names: [
 /// Returns the usage of a bucket that is kept elsewhere, with `remaining` tokens or `debt` below empty.
 pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Option<Duration>) -> Usage {
     Usage::of(quota, remaining, resets_in).with_debt(debt)
+}
+
+/// Takes `n` tokens now by any reference that a reservation can hold, to be used when they are there.
+///
+/// # Errors
+///
+/// [`Denied`], as of [`RateLimiter::reserve`](crate::RateLimiter::reserve).
+pub fn reserve<L: LimiterRef<Algorithm = TokenBucket>>(limiter: L, n: u32) -> Result<Reservation<L>, Denied> {
+    Reservation::new(limiter, n, None)
 }
 
 /// Creates breakers of this configuration in an empty store.

@@ -1,0 +1,129 @@
+//! Waits until bytes may be moved: a pacer and its timer.
+
+use crate::{BytePacer, Turn};
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
+use core::fmt;
+#[cfg(feature = "alloc")]
+use core::pin::Pin;
+#[cfg(feature = "alloc")]
+use core::task::{Context, Poll, ready};
+use damper_core::TokenBucket;
+use damper_core::limit::LimiterRef;
+use damper_core::time::Sleep;
+
+/// A pacer and the timer by which it waits.
+///
+/// [`PacedReader`](crate::PacedReader), [`PacedWriter`](crate::PacedWriter) and `PacedBody` have one each. Their constructors create it, and
+/// a program names it only in their types: `PacedWriter<TcpStream, Pace<Arc<RateLimiter>, TokioSleep>>`.
+pub struct Pace<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize = 1> {
+    pacer: BytePacer<L, N>,
+    sleep: S,
+    /// The memory of sleeps, allocated at the first wait and used for all. In a box, so that the adapters are `Unpin`.
+    #[cfg(feature = "alloc")]
+    sleeping: Option<Pin<Box<Option<S::Sleeping>>>>,
+}
+
+impl<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> Pace<L, S, N> {
+    pub(crate) const fn new(pacer: BytePacer<L, N>, sleep: S) -> Self {
+        Self {
+            pacer,
+            sleep,
+            #[cfg(feature = "alloc")]
+            sleeping: None,
+        }
+    }
+
+    pub(crate) const fn pacer(&self) -> &BytePacer<L, N> {
+        &self.pacer
+    }
+}
+
+#[cfg(any(feature = "embedded-io", feature = "http-body", feature = "std"))]
+impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N: usize> Pace<L, S, N> {
+    /// Polls until some of `wanted` bytes may be moved, and returns how many.
+    #[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
+    pub(crate) fn poll_turn(&mut self, context: &mut Context<'_>, wanted: usize) -> Poll<usize> {
+        loop {
+            if let Some(memory) = &mut self.sleeping
+                && let Some(sleeping) = memory.as_mut().as_pin_mut()
+            {
+                ready!(sleeping.poll(context));
+                memory.set(None);
+            }
+            match self.pacer.ask(wanted) {
+                Turn::Move(bytes) => return Poll::Ready(bytes),
+                Turn::Wait(time) => {
+                    let memory = self.sleeping.get_or_insert_with(|| Box::pin(None));
+                    memory.set(Some(self.sleep.sleep(time)));
+                }
+            }
+        }
+    }
+
+    /// Waits until some of `wanted` bytes may be moved, and returns how many.
+    #[cfg(feature = "embedded-io")]
+    pub(crate) async fn turn(&mut self, wanted: usize) -> usize {
+        loop {
+            match self.pacer.ask(wanted) {
+                Turn::Move(bytes) => return bytes,
+                Turn::Wait(time) => self.sleep.sleep(time).await,
+            };
+        }
+    }
+
+    /// Blocks until some of `wanted` bytes may be moved, and returns how many.
+    #[cfg(any(feature = "embedded-io", feature = "std"))]
+    pub(crate) fn blocking_turn(&mut self, wanted: usize) -> usize
+    where
+        S: Sleep<Sleeping = core::future::Ready<()>>,
+    {
+        loop {
+            match self.pacer.ask(wanted) {
+                Turn::Move(bytes) => return bytes,
+                // The time is over when the future is there.
+                Turn::Wait(time) => self.sleep.sleep(time).into_inner(),
+            }
+        }
+    }
+
+    /// Reports what the I/O did with the `offered` bytes, and returns it.
+    #[cfg(any(feature = "embedded-io", feature = "std"))]
+    pub(crate) fn report<E>(&mut self, offered: usize, done: Result<usize, E>) -> Result<usize, E> {
+        match done {
+            Ok(bytes) => self.pacer.report(offered, bytes),
+            Err(_) => self.pacer.pause(),
+        }
+        done
+    }
+
+    /// Reports what the polled I/O did with the `offered` bytes, and returns it.
+    #[cfg(any(feature = "futures-io", feature = "tokio"))]
+    pub(crate) fn report_polled<E>(&mut self, offered: usize, done: Poll<Result<usize, E>>) -> Poll<Result<usize, E>> {
+        match done {
+            Poll::Ready(done) => Poll::Ready(self.report(offered, done)),
+            Poll::Pending => {
+                self.pacer.pause();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Reports that `bytes` were moved.
+    #[cfg(feature = "http-body")]
+    pub(crate) fn moved(&mut self, bytes: usize) {
+        self.pacer.report(bytes, bytes);
+    }
+
+    /// Gives back what was taken and not moved.
+    #[cfg(feature = "http-body")]
+    pub(crate) fn pause(&mut self) {
+        self.pacer.pause();
+    }
+}
+
+impl<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> fmt::Debug for Pace<L, S, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.pacer.fmt(f)
+    }
+}
