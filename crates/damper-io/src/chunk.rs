@@ -19,6 +19,11 @@ const SMALL_CHUNK_TIME: Duration = Duration::from_millis(20);
 /// The wait beyond which chunks shrink, so that a crowd does not wait much longer.
 const LONGEST_ROUND: Duration = Duration::from_millis(250);
 
+/// The part of the room in a limit's line that a chunk takes at most.
+///
+/// So the line has room for a connection more, however many wait.
+const PARTS_OF_ROOM: u64 = 16;
+
 /// Returns the most bytes that a connection takes of a limit at once.
 ///
 /// It depends only on the quota and on `debt`, the bytes for which others wait. So all connections of a limit take chunks of the
@@ -29,10 +34,15 @@ pub(crate) fn most_at_once(quota: &Quota, debt: u32) -> u32 {
     }
     let (burst, debt) = (u64::from(quota.burst_size()), u64::from(debt));
     let small = u64::from(PACKET).min(brought(quota, SMALL_CHUNK_TIME));
-    let chunk = brought(quota, CHUNK_TIME).max(small).min(burst);
-    // Beyond `max_debt` the limiter refuses to wait. Chunks that shrink well before it leave room for the others.
-    let round = brought(quota, LONGEST_ROUND).min((deepest_debt(quota) - burst) / 4).max(1);
-    let chunk = if debt > round { chunk * round / debt } else { chunk };
+    let mut chunk = brought(quota, CHUNK_TIME).max(small).min(burst);
+    if debt > 0 {
+        let round = brought(quota, LONGEST_ROUND).max(1);
+        if debt > round {
+            chunk = chunk * round / debt;
+        }
+        // Beyond `max_debt` the limiter refuses to wait, and refused connections have no order.
+        chunk = chunk.min((deepest_debt(quota) - burst).saturating_sub(debt) / PARTS_OF_ROOM);
+    }
     // At most the burst, which is a `u32`; or 1, of which the limiter says that it exceeds a burst of 0.
     chunk.max(1) as u32
 }
@@ -76,9 +86,10 @@ mod tests {
         assert_eq!(most_at_once(&quota, 2_500_000), 20_000); // a quarter of a second
         assert_eq!(most_at_once(&quota, 5_000_000), 10_000);
         assert_eq!(most_at_once(&quota, u32::MAX), 11);
-        let shallow = Quota::per_second(10_000_000).max_debt(40_000);
-        assert_eq!(most_at_once(&shallow, 10_000), 20_000);
-        assert_eq!(most_at_once(&shallow, 20_000), 10_000);
-        assert_eq!(most_at_once(&Quota::per_second(10).max_debt(0), 1), 1);
+        let shallow = Quota::per_second(10_000_000).max_debt(320_000);
+        assert_eq!(most_at_once(&shallow, 0), 20_000);
+        assert_eq!(most_at_once(&shallow, 160_000), 10_000);
+        assert_eq!(most_at_once(&shallow, 320_000), 1);
+        assert_eq!(most_at_once(&Quota::per_second(10_000).max_debt(0), 0), 200);
     }
 }
