@@ -31,9 +31,11 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// | lower | the bytes of 20 ms, at least one |
 ///
 /// It never exceeds the burst. With `n` busy connections, each waits for the chunks of the others, about `n` times 2 ms. If that is more
-/// than a quarter of a second, chunks shrink in proportion: 10,000 busy connections at 10 MB/s wait for about two seconds, not for 20. They
-/// also shrink to a 16th of the room that [`max_debt`](damper_core::Quota::max_debt) leaves in the line, so that none is refused a place.
-/// Room for 20 bytes a connection is enough, and a burst of a tenth of a second leaves room for hundreds of whole chunks.
+/// than a quarter of a second, or of what [`max_debt`](damper_core::Quota::max_debt) lets wait, chunks shrink in proportion. So 10,000 busy
+/// connections at 10 MB/s wait for about two seconds, not for 20.
+///
+/// The line has room for `max_debt`, which is ten bursts unless set. Give it the bytes of a second for a thousand busy connections. As
+/// the line fills up, chunks become tiny and parts less equal, but no connection is refused a place before there are as many of them as bytes.
 ///
 /// # What is not moved
 ///

@@ -36,12 +36,13 @@ pub(crate) fn most_at_once(quota: &Quota, debt: u32) -> u32 {
     let small = u64::from(PACKET).min(brought(quota, SMALL_CHUNK_TIME));
     let mut chunk = brought(quota, CHUNK_TIME).max(small).min(burst);
     if debt > 0 {
-        let round = brought(quota, LONGEST_ROUND).max(1);
+        let deepest = deepest_debt(quota) - burst;
+        let round = brought(quota, LONGEST_ROUND).min(deepest / 4).max(1);
         if debt > round {
             chunk = chunk * round / debt;
         }
         // Beyond `max_debt` the limiter refuses to wait, and refused connections have no order.
-        chunk = chunk.min((deepest_debt(quota) - burst).saturating_sub(debt) / PARTS_OF_ROOM);
+        chunk = chunk.min(deepest.saturating_sub(debt) / PARTS_OF_ROOM);
     }
     // At most the burst, which is a `u32`; or 1, of which the limiter says that it exceeds a burst of 0.
     chunk.max(1) as u32
@@ -85,7 +86,7 @@ mod tests {
         let quota = Quota::per_second(10_000_000);
         assert_eq!(most_at_once(&quota, 2_500_000), 20_000); // a quarter of a second
         assert_eq!(most_at_once(&quota, 5_000_000), 10_000);
-        assert_eq!(most_at_once(&quota, u32::MAX), 11);
+        assert_eq!(most_at_once(&quota, u32::MAX), 1);
         let shallow = Quota::per_second(10_000_000).max_debt(320_000);
         assert_eq!(most_at_once(&shallow, 0), 20_000);
         assert_eq!(most_at_once(&shallow, 160_000), 10_000);

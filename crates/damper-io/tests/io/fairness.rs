@@ -79,7 +79,7 @@ fn few_connections_get_equal_parts() {
 /// They would wait for two seconds by chunks of the usual size. They wait for less, and get equal parts all the same.
 #[test]
 fn crowd_gets_equal_parts() {
-    let quota = Quota::per_second(RATE as u32).burst(100_000);
+    let quota = Quota::per_second(RATE as u32).burst(100_000).max_debt(RATE as u32);
     assert_fair(&simulate(quota, &mixed(1_000), 10, Duration::from_secs(40)), RATE * 40, 5);
 }
 

@@ -74,12 +74,12 @@ impl LineModel {
         ((missing + i128::from(self.quota.nanos_per_byte) - 1) / i128::from(self.quota.nanos_per_byte)) as u64
     }
 
-    /// The documented sizes: 2 ms, a packet, 20 ms; the burst; while others wait for more than 250 ms less in proportion, and a 16th of
-    /// the room in the line.
+    /// The documented sizes: 2 ms, a packet, 20 ms; the burst; while others wait for more than 250 ms or a quarter of the line less in
+    /// proportion, and at most a 16th of the room that is left.
     fn most(&self) -> u64 {
         let in_millis = |millis: u64| millis * 1_000_000 / self.quota.nanos_per_byte;
         let chunk = in_millis(2).max(in_millis(20).min(1_460)).min(self.quota.burst);
-        let (round, debt) = (in_millis(250).max(1), self.debt());
+        let (round, debt) = (in_millis(250).min(self.quota.max_debt / 4).max(1), self.debt());
         let shrunk = if debt > round { chunk * round / debt } else { chunk };
         let room = if debt > 0 { (self.quota.max_debt - debt) / 16 } else { chunk };
         shrunk.min(room).max(1)
