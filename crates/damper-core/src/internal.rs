@@ -29,7 +29,7 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeAllowed, TreeDenied};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimiterRef, Reservation, TokenBucket, Usage};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimiterRef, RateLimiter, Reservation, TokenBucket, Usage};
 #[cfg(feature = "alloc")]
 use crate::quota::Plan;
 use crate::quota::Quota;
@@ -131,6 +131,14 @@ pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Optio
 /// [`Denied`], as of [`RateLimiter::reserve`](crate::RateLimiter::reserve).
 pub fn reserve<L: LimiterRef<Algorithm = TokenBucket>>(limiter: L, n: u32) -> Result<Reservation<L>, Denied> {
     Reservation::new(limiter, n, None)
+}
+
+/// Returns the time on the clock of a limiter, which starts anywhere and may wrap.
+#[must_use]
+pub fn time_of<C: Clock>(limiter: &RateLimiter<TokenBucket, C>) -> Duration {
+    let clock = limiter.clock();
+    let nanos = u128::from(clock.now()) * 1_000_000_000 / u128::from(clock.frequency().max(1));
+    Duration::from_nanos(nanos as u64)
 }
 
 /// Creates breakers of this configuration in an empty store.

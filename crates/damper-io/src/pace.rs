@@ -8,7 +8,9 @@ use core::fmt;
 use core::pin::Pin;
 #[cfg(feature = "alloc")]
 use core::task::{Context, Poll, ready};
+use core::time::Duration;
 use damper_core::TokenBucket;
+use damper_core::internal::time_of;
 use damper_core::limit::LimiterRef;
 use damper_core::time::Sleep;
 
@@ -54,11 +56,24 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N: usize> P
             match self.pacer.ask(wanted) {
                 Turn::Move(bytes) => return Poll::Ready(bytes),
                 Turn::Wait(time) => {
-                    let memory = self.sleeping.get_or_insert_with(|| Box::pin(None));
-                    memory.set(Some(self.sleep.sleep(time)));
+                    let sleeping = self.sleep.sleep(self.with_others(time));
+                    self.sleeping.get_or_insert_with(|| Box::pin(None)).set(Some(sleeping));
                 }
             }
         }
+    }
+
+    /// Lengthens a long wait by at most a 16th, so that it ends together with those of other connections.
+    ///
+    /// Then one wake-up of the runtime serves several of them, which costs a third. The limit's line loses nothing: the chunks of the
+    /// others keep it busy for as long as the wait.
+    #[cfg(any(feature = "embedded-io", feature = "futures-io", feature = "http-body", feature = "tokio"))]
+    fn with_others(&self, wait: Duration) -> Duration {
+        let millis = (wait / 16).as_millis() as u64;
+        let Some((limit, grid)) = self.pacer.limits().next().zip(millis.checked_ilog2()) else { return wait };
+        // All connections of a limit read the same clock.
+        let (end, grid) = ((time_of(limit) + wait).as_nanos(), 1_000_000_u128 << grid);
+        wait + Duration::from_nanos((end.next_multiple_of(grid) - end) as u64)
     }
 
     /// Waits until some of `wanted` bytes may be moved, and returns how many.
@@ -67,7 +82,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N: usize> P
         loop {
             match self.pacer.ask(wanted) {
                 Turn::Move(bytes) => return bytes,
-                Turn::Wait(time) => self.sleep.sleep(time).await,
+                Turn::Wait(time) => self.sleep.sleep(self.with_others(time)).await,
             };
         }
     }

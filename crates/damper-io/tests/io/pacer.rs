@@ -70,6 +70,7 @@ fn quota_of(model: ModelQuota) -> Quota {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(200) })]
 
+    // CLAIM: io::BytePacer
     /// Each answer is the model's, after each operation of any connection.
     #[test]
     fn pacer_is_its_model(quota in exact_quota(), ops in proptest::collection::vec(op(), 1..120)) {
@@ -114,6 +115,7 @@ proptest! {
         }
     }
 
+    // CLAIM: io::BytePacer
     /// In every stretch of time, all connections together move at most the burst, what the rate brings, and what they kept.
     #[test]
     fn connections_keep_to_the_envelope(quota in exact_quota(), ops in proptest::collection::vec(op(), 1..120)) {
