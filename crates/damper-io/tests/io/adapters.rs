@@ -225,3 +225,35 @@ fn futures_io_is_paced_by_any_timer() {
     })
     .expect("no sleep is pending");
 }
+
+/// One wake-up serves several connections, and the rate is reached all the same.
+#[tokio::test(start_paused = true)]
+async fn long_waits_end_together() {
+    const CONNECTIONS: usize = 32;
+    let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(1_000_000).burst(100_000), TokioClock::new()));
+    limit.drain();
+    let (start, pacer) = (Instant::now(), BytePacer::new(limit));
+    let tasks: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let mut io = PacedWriter::new(Scripted::default(), pacer.clone());
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                for _ in 0..40 {
+                    io.write_all(&[7; 2_000]).await.unwrap();
+                    written.push(start.elapsed());
+                }
+                written
+            })
+        })
+        .collect();
+    let mut instants = Vec::new();
+    for task in tasks {
+        instants.extend(task.await.unwrap());
+    }
+    let (writes, last) = (instants.len() as u32, instants.iter().max().copied().unwrap());
+    instants.sort_unstable();
+    instants.dedup();
+    assert!(instants.len() as u32 * 3 < writes * 2, "{} instants of {writes} writes", instants.len());
+    let needed = Duration::from_millis(2) * writes;
+    assert!(last >= needed && last < needed * 21 / 20, "{last:?} of {needed:?}");
+}
