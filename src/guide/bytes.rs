@@ -55,7 +55,7 @@
 //!   2 ms, and chunks shrink when the line is long. For a thousand busy connections set it to a second's bytes or more.
 //! - [`set_quota`](crate::RateLimiter::set_quota) changes the rate while connections wait. They notice it within a second.
 //!
-//! # What is counted
+//! # Counting
 //!
 //! Exactly the bytes that the inner reader or writer moved, of one direction. The chunk that a connection took and did not move is given
 //! back at once if the I/O is not ready, and when the connection ends. A connection that stops in the middle of a chunk keeps the rest

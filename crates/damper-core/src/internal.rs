@@ -1,6 +1,7 @@
-//! Items for `damper-http`, `damper-io`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
+//! Items for damper's other crates only.
 //!
-//! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
+//! They are public because `damper-http`, `damper-io`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` are
+//! crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::deadline::usual_latency::GENEROUS_TIME;

@@ -37,13 +37,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// The line has room for `max_debt`, which is ten bursts unless set. Give it the bytes of a second for a thousand busy connections. As
 /// the line fills up, chunks become tiny and parts less equal, but no connection is refused a place before there are as many of them as bytes.
 ///
-/// # What is not moved
+/// # Unused bytes
 ///
 /// If the I/O moves fewer bytes than it was offered, ends, fails or is not ready, the rest of the chunk is given back at once, to
-/// those that wait. Otherwise the connection keeps the rest for its next bytes. The rest is at most a chunk; while nobody waits, it
-/// is at most the part of the last buffer that was not offered. The limiter's tokens are always the bytes that were moved, and what
-/// connections keep. So in any stretch of time all connections together move at most the limiter's envelope and what they kept when it
-/// began.
+/// those that wait. Otherwise the connection keeps the rest for its next bytes. That is at most a chunk, and usually nothing while no
+/// other connection waits. The tokens taken of a limit are always the bytes that were moved and those that connections keep. So in any stretch
+/// of time all connections together move at most the limiter's envelope and what they kept when it began.
 ///
 /// # Several limits
 ///
@@ -209,7 +208,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> BytePacer<L, N> {
     /// Gives back what was taken and not moved.
     ///
     /// Call it when the I/O is not ready, has ended or has failed; dropping the pacer does the same. A chunk for which it still waits
-    /// goes back only if nobody has taken bytes after it, and counts as moved otherwise, because those behind it have their moments.
+    /// goes back only if no bytes were taken after it. Otherwise it counts as moved, because the waiters behind it have their moments.
     pub fn pause(&mut self) {
         self.last = 0;
         self.settle();

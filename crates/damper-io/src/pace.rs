@@ -21,7 +21,9 @@ use damper_core::time::Sleep;
 pub struct Pace<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize = 1> {
     pacer: BytePacer<L, N>,
     sleep: S,
-    /// The memory of sleeps, allocated at the first wait and used for all. In a box, so that the adapters are `Unpin`.
+    /// The memory of all sleeps, allocated at the first wait.
+    ///
+    /// It is in a box, so that the adapters are `Unpin`.
     #[cfg(feature = "alloc")]
     sleeping: Option<Pin<Box<Option<S::Sleeping>>>>,
 }

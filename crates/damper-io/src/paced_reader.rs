@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 pin_project! {
     /// A reader whose bytes come no faster than a limit.
     ///
-    /// It asks for bytes of the limit first, and reads at most as many as it got. What the reader did not have is given back. While it
+    /// It asks for bytes of the limit first, and reads at most as many as it got. Bytes that the reader did not have are given back. While it
     /// waits it reads nothing: the buffers of a connection fill, and TCP slows the peer down. So the end of a stream and errors also come after
     /// the wait. If the inner type writes too, so does this one, without a limit.
     ///
@@ -61,7 +61,7 @@ impl<T, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> PacedR
         &self.io
     }
 
-    /// Returns the inner reader. What is moved by it directly is not paced.
+    /// Returns the inner reader. Bytes that are moved by it directly are not paced.
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }

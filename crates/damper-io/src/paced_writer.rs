@@ -57,7 +57,7 @@ impl<T, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> PacedW
         &self.io
     }
 
-    /// Returns the inner writer. What is moved by it directly is not paced.
+    /// Returns the inner writer. Bytes that are moved by it directly are not paced.
     pub const fn get_mut(&mut self) -> &mut T {
         &mut self.io
     }
@@ -75,7 +75,7 @@ impl<T: fmt::Debug, P: fmt::Debug> fmt::Debug for PacedWriter<T, P> {
     }
 }
 
-/// Returns the first of some buffers that hold at most `allowed` bytes together, and how many bytes these are.
+/// Returns the first buffers that hold at most `allowed` bytes together, and their bytes.
 ///
 /// The error is the part of the first buffer with bytes that is allowed, if the whole of it is not.
 #[cfg(feature = "std")]

@@ -1,4 +1,6 @@
-//! A server that sends bytes for as long as its clients read: at most 10 MB/s in total, shared fairly, and 1 MB/s to each client.
+//! A server that sends bytes for as long as its clients read.
+//!
+//! It sends at most 10 MB/s in total, shared fairly, and 1 MB/s to each client.
 //!
 //! ```text
 //! cargo run --release -p damper-io --example bandwidth                # then, in other terminals: nc 127.0.0.1 9000 | pv > /dev/null

@@ -1,4 +1,4 @@
-//! What pacing costs: 100 connections at 10 MB/s in total, whose clients are in another process.
+//! Measures pacing: 100 connections at 10 MB/s in total, whose clients are in another process.
 //!
 //! Three servers send the same bytes to 100 clients, one after the other. The first paces. The second sends chunks of the same size at the
 //! same times by an interval of tokio for each connection, and limits nothing. The third sends as fast as it can.
@@ -72,7 +72,9 @@ pub(crate) async fn measure() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends until the client goes; as fast as possible only the bytes that the others send in the time of the measurement.
+/// Sends until the client goes.
+///
+/// The fast server sends only the bytes that the others send in the time of the measurement.
 async fn send(server: Server, stream: TcpStream, pacer: BytePacer<Arc<RateLimiter>>, count: &AtomicU64) {
     let bytes = vec![b'.'; 65_536];
     match server {

@@ -109,7 +109,7 @@ async fn uninitialized_buffers_are_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_moved_costs_nothing() {
+async fn unused_bytes_cost_nothing() {
     // No read has to wait, so that no time brings bytes back.
     let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(200), TokioClock::new()));
     let used = || limit.peek().used();

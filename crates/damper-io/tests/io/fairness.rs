@@ -76,7 +76,7 @@ fn few_connections_get_equal_parts() {
     }
 }
 
-/// They would wait for two seconds by chunks of the usual size. They wait for less, and get equal parts all the same.
+/// By chunks of the usual size they would wait for two seconds. They wait for less.
 #[test]
 fn crowd_gets_equal_parts() {
     let quota = Quota::per_second(RATE as u32).burst(100_000).max_debt(RATE as u32);

@@ -1,4 +1,4 @@
-//! The slow, obvious model of connections at one limit: exact integers, a list of connections, no atomics.
+//! The slow, obvious model of connections at one limit: exact integers and a list.
 
 /// The rate of a model: one byte in so many nanoseconds, and a burst.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,10 @@ pub(crate) enum ModelTurn {
     Refused,
 }
 
-/// A line of bytes: `now` is how many nanoseconds' worth of bytes it has brought, also by what was given back, and the bucket is empty
-/// when `now` is at `empty_at`.
+/// A line of bytes.
+///
+/// `now` is how many nanoseconds' worth of bytes it has brought, also by bytes that were given back. The bucket is empty when `now` is
+/// at `empty_at`.
 #[derive(Debug)]
 pub(crate) struct LineModel {
     quota: ModelQuota,
@@ -74,7 +76,9 @@ impl LineModel {
         ((missing + i128::from(self.quota.nanos_per_byte) - 1) / i128::from(self.quota.nanos_per_byte)) as u64
     }
 
-    /// The documented sizes: 2 ms, a packet, 20 ms; the burst; while others wait for more than 250 ms or a quarter of the line less in
+    /// Returns the documented size of a chunk.
+    ///
+    /// It is 2 ms, a packet or 20 ms, and at most the burst. While others wait for more than 250 ms or a quarter of the line, it is less in
     /// proportion, and at most a 16th of the room that is left.
     fn most(&self) -> u64 {
         let in_millis = |millis: u64| millis * 1_000_000 / self.quota.nanos_per_byte;
@@ -136,13 +140,15 @@ impl LineModel {
     }
 
     fn give_back(&mut self, bytes: u64) {
-        // What the full bucket has no room for is lost, and must not move the line on.
+        // Bytes that the full bucket has no room for are lost. They must not move the line on.
         let room = self.now - self.worth(self.quota.burst) - self.empty_at;
         self.now += self.worth(bytes).min(-room);
         self.cap();
     }
 
-    /// Returns the bytes that connections have and did not move, those of waiters whose moment has come included.
+    /// Returns the bytes that connections have and did not move.
+    ///
+    /// The bytes of waiters whose moment has come count too.
     pub(crate) fn kept(&self) -> u64 {
         let kept = self.connections.iter().map(|&(state, _)| match state {
             ModelState::Moving { bytes, moved } => bytes - moved,

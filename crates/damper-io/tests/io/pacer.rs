@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What happens next.
+/// An operation of a connection, or time that passes.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// A connection asks, and moves a part of what it may, in 4ths of the offer.
@@ -116,7 +116,7 @@ proptest! {
     }
 
     // CLAIM: io::BytePacer
-    /// In every stretch of time, all connections together move at most the burst, what the rate brings, and what they kept.
+    /// Connections move at most the burst, the bytes of the rate and those they kept, in any stretch.
     #[test]
     fn connections_keep_to_the_envelope(quota in exact_quota(), ops in proptest::collection::vec(op(), 1..120)) {
         let clock = ManualClock::new();
@@ -165,7 +165,7 @@ proptest! {
         }
     }
 
-    /// On a clock that advances at each reading, nothing is moved beyond the envelope since the start, and nothing is lost for good.
+    /// The envelope holds on a clock that advances at each reading, and no byte is lost for good.
     #[test]
     fn pacer_on_a_restless_clock(
         step in 1..50_000_u64, quota in exact_quota(), ops in proptest::collection::vec(op(), 1..120),
