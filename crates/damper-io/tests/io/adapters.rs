@@ -229,7 +229,7 @@ fn futures_io_is_paced_by_any_timer() {
 /// One wake-up serves several connections, and the rate is reached all the same.
 #[tokio::test(start_paused = true)]
 async fn long_waits_end_together() {
-    const CONNECTIONS: usize = 32;
+    const CONNECTIONS: usize = 80;
     let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(1_000_000).burst(100_000), TokioClock::new()));
     limit.drain();
     let (start, pacer) = (Instant::now(), BytePacer::new(limit));
@@ -238,7 +238,7 @@ async fn long_waits_end_together() {
             let mut io = PacedWriter::new(Scripted::default(), pacer.clone());
             tokio::spawn(async move {
                 let mut written = Vec::new();
-                for _ in 0..40 {
+                for _ in 0..16 {
                     io.write_all(&[7; 2_000]).await.unwrap();
                     written.push(start.elapsed());
                 }
