@@ -1,15 +1,19 @@
 //! Waits until bytes may be moved: a pacer and its timer.
 
-use crate::{BytePacer, Turn};
-#[cfg(feature = "alloc")]
+use crate::BytePacer;
+#[cfg(any(feature = "embedded-io", feature = "http-body", feature = "std"))]
+use crate::Turn;
+#[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
 use alloc::boxed::Box;
 use core::fmt;
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
 use core::pin::Pin;
-#[cfg(feature = "alloc")]
+#[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
 use core::task::{Context, Poll, ready};
+#[cfg(any(feature = "embedded-io", feature = "futures-io", feature = "http-body", feature = "tokio"))]
 use core::time::Duration;
 use damper_core::TokenBucket;
+#[cfg(any(feature = "embedded-io", feature = "futures-io", feature = "http-body", feature = "tokio"))]
 use damper_core::internal::time_of;
 use damper_core::limit::LimiterRef;
 use damper_core::time::Sleep;
@@ -24,7 +28,7 @@ pub struct Pace<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize
     /// The memory of all sleeps, allocated at the first wait.
     ///
     /// It is in a box, so that the adapters are `Unpin`.
-    #[cfg(feature = "alloc")]
+    #[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
     sleeping: Option<Pin<Box<Option<S::Sleeping>>>>,
 }
 
@@ -33,7 +37,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> Pace<L, S
         Self {
             pacer,
             sleep,
-            #[cfg(feature = "alloc")]
+            #[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
             sleeping: None,
         }
     }

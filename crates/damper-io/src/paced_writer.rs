@@ -78,7 +78,7 @@ impl<T: fmt::Debug, P: fmt::Debug> fmt::Debug for PacedWriter<T, P> {
 /// Returns the first buffers that hold at most `allowed` bytes together, and their bytes.
 ///
 /// The error is the part of the first buffer with bytes that is allowed, if the whole of it is not.
-#[cfg(feature = "std")]
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
 pub(crate) fn first_bytes<'a>(
     bufs: &'a [std::io::IoSlice<'a>],
     allowed: usize,
