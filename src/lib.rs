@@ -113,6 +113,7 @@
 //! | `tower` | breakers, throttles, pacing, limits and bulkheads before services of any request |
 //! | `metrics` | exports of limiters, breakers and others, with a dashboard and alerts |
 //! | `live` | a page for browsers that shows all these live, and changes them |
+//! | `io` | readers, writers and bodies whose bytes come no faster than a limit |
 //! | `logs` | limits of log calls, which count what they suppress |
 //! | `wire` | headers: what a server says of its limits, and whom a request is from |
 //!
@@ -140,6 +141,9 @@
 //! | `metrics` | | exports of limiters, breakers and others by the facade `metrics`, and counts of what those for HTTP and Mesh do |
 //! | `opentelemetry` | | names of OpenTelemetry's proposals for these metrics, and as attributes of spans (with `metrics`) |
 //! | `live` | | a page that shows limits and breakers live, for browsers, and changes them (with `hyper`, `metrics`, `tokio` and `tower`) |
+//! | `io` | | readers, writers and bodies whose bytes come no faster than a limit: of `std`, with `tokio` of tokio, with `http` of HTTP |
+//! | `futures-io` | | these of the crate `futures` (with `io` and `std`) |
+//! | `embedded-io` | | these of `embedded-io` and `embedded-io-async` (with `io`) |
 //! | `logs` | | limits of log calls for the facade `log`, and with `defmt` for firmware |
 //! | `logs-tracing` | | these for the facade `tracing`, and a layer with a limit per call site (with `logs` and `std`) |
 //! | `redis` | | one limit across machines, on Redis (with `tokio`) |
@@ -161,6 +165,7 @@
 //! | [`damper-config`](https://docs.rs/damper-config) | `config` |
 //! | [`damper-metrics`](https://docs.rs/damper-metrics) | `metrics` |
 //! | [`damper-live`](https://docs.rs/damper-live) | `live` |
+//! | [`damper-io`](https://docs.rs/damper-io) | `io` |
 //! | [`damper-log`](https://docs.rs/damper-log) | `logs` |
 //! | [`damper-redis`](https://docs.rs/damper-redis) | `redis` |
 //! | [`damper-shm`](https://docs.rs/damper-shm) | `shm` |
@@ -186,6 +191,9 @@ pub use damper_http as http;
 #[cfg(feature = "http")]
 #[doc(inline)]
 pub use damper_http::wire;
+#[cfg(feature = "io")]
+#[doc(inline)]
+pub use damper_io as io;
 #[cfg(feature = "live")]
 #[doc(inline)]
 pub use damper_live as live;

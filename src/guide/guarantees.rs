@@ -25,6 +25,7 @@
 //! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |
 //! | [`WordTable`](crate::words::WordTable) | the same for each key that has a slot, and never two bursts for one key, whoever is killed when |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
+//! | [`io::BytePacer`](crate::io::BytePacer) | all connections of a limit move at most its envelope and what they kept before, a chunk each at most; those that are always busy get equal parts |
 //! | all | no panic on any input, no `unsafe` but in `damper-shm`; a decision takes no lock and allocates nothing, but for the exceptions below |
 //!
 //! # Limits of the guarantees

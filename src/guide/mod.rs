@@ -26,6 +26,7 @@
 //! | `http` | global, per route, per client; behind proxies; breakers and retries (feature `http`) |
 //! | `configuration` | settings from files and the environment, checked, and changed live (feature `config`) |
 //! | `metrics` | what to export, to look at and to be woken by (feature `metrics`) |
+//! | `bytes` | bandwidth: bytes in a second, shared fairly by many connections, and for each client (feature `io`) |
 //! | `logs` | log calls that repeat: one call site or all, what is suppressed and when it is reported (feature `logs`) |
 //! | `live` | a page that shows limits and breakers live, and changes them (feature `live`) |
 //! | `mesh` | limits of several scopes, refusals and deadlines in the protocol Mesh (feature `mesh`) |
@@ -61,6 +62,7 @@
 //! | put a breaker, a throttle, pacing, a limit or a bulkhead around a tower service that knows no `http::Request`: `reqwest::Client`, a database | [`tower::GateLayer`](crate::tower::GateLayer), [`tower::PacingLayer`](crate::tower::PacingLayer) | [`tower`](crate::tower) |
 //! | put a gate of your own into any of these places | [`gate::Gate`](crate::gate::Gate); before a service [`tower::GateLayer`](crate::tower::GateLayer) | [`own_gate`] |
 //! | exchange limits and deadlines with other services in JSON | [`mesh::MeshLayer`](crate::mesh::MeshLayer), [`mesh::Client`](crate::mesh::Client) (feature `mesh`) | [`mesh`] |
+//! | limit bytes in a second, of all connections together and of each client | [`io::PacedReader`](crate::io::PacedReader), [`io::PacedWriter`](crate::io::PacedWriter), [`io::PacedBody`](crate::io::PacedBody) (feature `io`); in firmware `embedded-io`; the example `bandwidth` | [`bytes`] |
 //! | keep an error that repeats from filling the logs, and know how often it came | [`logs::tracing_limited!`](crate::logs::tracing_limited), [`logs::log_limited!`](crate::logs::log_limited), in firmware `defmt_limited!`; for all call sites [`logs::LimitedLayer`](crate::logs::LimitedLayer) (features `logs`, `logs-tracing`) | [`logs`] |
 //! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
@@ -77,6 +79,7 @@
 #![cfg_attr(
     not(all(
         feature = "config",
+        feature = "io",
         feature = "live",
         feature = "logs-tracing",
         feature = "mesh",
@@ -90,6 +93,8 @@
 pub mod across_machines;
 pub mod algorithms;
 pub mod breakers;
+#[cfg(feature = "io")]
+pub mod bytes;
 pub mod coming_from;
 pub mod concurrency;
 #[cfg(feature = "config")]

@@ -368,6 +368,27 @@ fn types_of_limits_of_logs_have_the_traits_users_expect() {
     }
 }
 
+#[cfg(all(feature = "io", feature = "http", feature = "tokio"))]
+#[test]
+fn types_of_paced_io_have_the_traits_users_expect() {
+    use damper::RateLimiter;
+    use damper::io::*;
+    use damper::time::TokioSleep;
+    use std::sync::Arc;
+
+    type OfTokio = Pace<Arc<RateLimiter>, TokioSleep>;
+
+    table! {
+        BytePacer<Arc<RateLimiter>>: shared cloned,
+        Turn: value,
+        BlockingSleep<fn(Duration)>: shared cloned,
+        Pace<Arc<RateLimiter>, TokioSleep, 2>: debug,
+        PacedReader<tokio::net::TcpStream, OfTokio>: debug,
+        PacedWriter<tokio::net::TcpStream, OfTokio>: debug,
+        PacedBody<http_body_util::Full<bytes::Bytes>, OfTokio>: debug,
+    }
+}
+
 #[cfg(feature = "live")]
 #[test]
 fn types_of_the_live_page_have_the_traits_users_expect() {
@@ -775,6 +796,7 @@ fn table_names_every_public_type() {
     let apis = [
         include_str!("../../docs/api/damper-core.txt"),
         include_str!("../../docs/api/damper-http.txt"),
+        include_str!("../../docs/api/damper-io.txt"),
         include_str!("../../docs/api/damper-live.txt"),
         include_str!("../../docs/api/damper-log.txt"),
         include_str!("../../docs/api/damper-tonic.txt"),

@@ -1,6 +1,7 @@
-//! Items for `damper-http`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` only.
+//! Items for damper's other crates only.
 //!
-//! It is public only because they are crates of their own. It is no part of the semver promise: any of it may change or
+//! They are public because `damper-http`, `damper-io`, `damper-log`, `damper-mesh`, `damper-redis`, `damper-tonic` and `damper-tower` are
+//! crates of their own. It is no part of the semver promise: any of it may change or
 //! go in any release, so these crates are released together with this one.
 
 pub use crate::deadline::usual_latency::GENEROUS_TIME;
@@ -30,7 +31,7 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeAllowed, TreeDenied};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimiterRef, RateLimiter, Reservation, TokenBucket, Usage};
 #[cfg(feature = "alloc")]
 use crate::quota::Plan;
 use crate::quota::Quota;
@@ -123,6 +124,23 @@ pub fn tree_denied(denied: Denied, quota: Quota, place: (usize, usize), names: [
 /// Returns the usage of a bucket that is kept elsewhere, with `remaining` tokens or `debt` below empty.
 pub fn usage_elsewhere(quota: Quota, remaining: u32, debt: u32, resets_in: Option<Duration>) -> Usage {
     Usage::of(quota, remaining, resets_in).with_debt(debt)
+}
+
+/// Takes `n` tokens now by any reference that a reservation can hold, to be used when they are there.
+///
+/// # Errors
+///
+/// [`Denied`], as of [`RateLimiter::reserve`](crate::RateLimiter::reserve).
+pub fn reserve<L: LimiterRef<Algorithm = TokenBucket>>(limiter: L, n: u32) -> Result<Reservation<L>, Denied> {
+    Reservation::new(limiter, n, None)
+}
+
+/// Returns the time on the clock of a limiter, which starts anywhere and may wrap.
+#[must_use]
+pub fn time_of<C: Clock>(limiter: &RateLimiter<TokenBucket, C>) -> Duration {
+    let clock = limiter.clock();
+    let nanos = u128::from(clock.now()) * 1_000_000_000 / u128::from(clock.frequency().max(1));
+    Duration::from_nanos(nanos as u64)
 }
 
 /// Creates breakers of this configuration in an empty store.

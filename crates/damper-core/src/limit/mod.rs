@@ -66,7 +66,7 @@ pub use lease::{Lease, LeaseReservation, LeasingBucket};
 pub(crate) use limit_set::Taken;
 pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 pub use limiter::Limiter;
-pub(crate) use limiter_ref::LimiterRef;
+pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
 pub use per_key::KeyedAlgorithm;
 pub(crate) use per_key::{Debt, LEVEL_BITS, PerKey, UnderQuota};

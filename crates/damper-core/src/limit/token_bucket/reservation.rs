@@ -34,7 +34,7 @@ enum Withdrawal {
 
 impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// Takes `n` tokens of the bucket, if they are there within `longest`.
-    pub(in crate::limit) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
+    pub(crate) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
         let (bucket, clock) = limiter.limiter().parts();
         let word = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
             let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));

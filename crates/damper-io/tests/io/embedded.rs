@@ -1,0 +1,63 @@
+//! The traits of `embedded-io`, with a limit in a `static`.
+
+use damper::io::{BlockingSleep, BytePacer, PacedReader, PacedWriter};
+use damper::{Clock, Quota, RateLimiter, TokenBucket};
+use std::future::ready;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+static MICROS: AtomicU64 = AtomicU64::new(0);
+
+#[derive(Debug)]
+struct Timer;
+
+impl Clock for Timer {
+    fn now(&self) -> u64 {
+        MICROS.load(Ordering::Relaxed)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000
+    }
+}
+
+static UPLINK: RateLimiter<TokenBucket, Timer> = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), Timer);
+
+fn pass(time: Duration) {
+    MICROS.fetch_add(time.as_micros() as u64, Ordering::Relaxed);
+}
+
+/// One test, because there is one time.
+#[test]
+fn embedded_io_is_paced() {
+    let pacer = BytePacer::new(&UPLINK);
+    let blocking = BlockingSleep(pass);
+    {
+        use embedded_io::{Read, Write};
+        let mut buf = [0; 120];
+        PacedReader::sleeping_by(&[7; 120][..], pacer.clone(), blocking).read_exact(&mut buf).unwrap();
+        assert_eq!((buf, MICROS.load(Ordering::Relaxed)), ([7; 120], 100_000));
+        let mut memory = [0; 100];
+        let mut io = PacedWriter::sleeping_by(&mut memory[..], pacer.clone(), blocking);
+        io.write_all(&[7; 100]).unwrap();
+        io.flush().unwrap();
+        assert_eq!((memory, MICROS.load(Ordering::Relaxed)), ([7; 100], 200_000));
+    }
+    let run = async {
+        use embedded_io_async::{Read, Write};
+        let sleep = |time| {
+            pass(time);
+            ready(())
+        };
+        let mut buf = [0; 100];
+        PacedReader::sleeping_by(&[7; 100][..], pacer.clone(), sleep).read_exact(&mut buf).await.unwrap();
+        assert_eq!((buf, MICROS.load(Ordering::Relaxed)), ([7; 100], 300_000));
+        let mut memory = [0; 100];
+        let mut io = PacedWriter::sleeping_by(&mut memory[..], pacer.clone(), sleep);
+        assert_eq!(io.write(&[]).await.unwrap(), 0);
+        io.write_all(&[7; 100]).await.unwrap();
+        io.flush().await.unwrap();
+        assert_eq!((memory, MICROS.load(Ordering::Relaxed)), ([7; 100], 400_000));
+    };
+    futures_util::FutureExt::now_or_never(run).expect("no sleep is pending");
+}

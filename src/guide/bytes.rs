@@ -1,0 +1,90 @@
+//! Bandwidth: bytes in a second, for all connections together and for each client.
+//!
+//! A limit of bytes is a [`RateLimiter`](crate::RateLimiter) whose tokens are bytes. The crate [`io`](crate::io) (feature `io`) puts it around
+//! readers, writers and HTTP bodies. They wait for bytes and are never refused.
+//!
+//! # Choosing an adapter
+//!
+//! | you want to limit | take |
+//! |---|---|
+//! | what a connection sends | a [`PacedWriter`](crate::io::PacedWriter) around the stream |
+//! | what a connection receives | a [`PacedReader`](crate::io::PacedReader): while it waits it reads nothing, so TCP slows the peer down |
+//! | both | one around the other, with a limit for each or with one for both |
+//! | the bodies of some responses or requests | a `PacedBody` (features `io` and `http`) |
+//! | files, pipes and threads that block | the same readers and writers with a [`BlockingSleep`](crate::io::BlockingSleep) |
+//! | a modem or a radio of a device | the same for `embedded-io` and `embedded-io-async` (feature `embedded-io`), with the limit in a `static` |
+//! | I/O of your own | [`BytePacer`](crate::io::BytePacer), which says how many bytes may be moved now, or how long to wait |
+//!
+//! The readers and writers implement the traits of tokio (features `io` and `tokio`), of `std`, and of the crate `futures` (feature `futures-io`).
+//!
+//! # One limit for all connections, and one for each client
+//!
+//! ```
+//! # #[cfg(all(feature = "io", feature = "tokio"))] {
+//! use damper::io::{BytePacer, PacedWriter};
+//! use damper::{BoundedStore, Quota, RateLimiter};
+//! use std::net::IpAddr;
+//! use std::sync::Arc;
+//! use tokio::io::AsyncWriteExt;
+//! use tokio::net::TcpListener;
+//!
+//! async fn serve(listener: TcpListener) -> Result<(), Box<dyn std::error::Error>> {
+//!     let total = Arc::new(RateLimiter::new(Quota::per_second(10_000_000).burst(1_000_000)));
+//!     let clients = BoundedStore::<IpAddr, RateLimiter>::new(10_000)?;
+//!     loop {
+//!         let (stream, peer) = listener.accept().await?;
+//!         let quota = Quota::per_second(1_000_000).burst(100_000);
+//!         let client = clients.get_or_insert_with(&peer.ip(), || RateLimiter::new(quota));
+//!         let mut stream = PacedWriter::new(stream, BytePacer::all([Arc::clone(&total), client]));
+//!         tokio::spawn(async move { stream.write_all(&[0; 1_000_000]).await });
+//!     }
+//! }
+//! # }
+//! ```
+//!
+//! `cargo run --release -p damper-io --example bandwidth` is this server.
+//!
+//! Connections that always have something to move get equal parts of a limit, whatever the sizes of their buffers and however often they ask.
+//! The parts are those of connections, not of clients: a client that opens ten gets ten. So give each client a limit of its own, too.
+//!
+//! # Choosing a quota
+//!
+//! - **The burst** evens out timers that fire late, and lets a short answer pass at once. A tenth of a second's bytes is enough. With less
+//!   than some milliseconds' bytes a limit cannot reach its rate by timers that tick in milliseconds.
+//! - **`max_debt`** is how many bytes may be waited for: ten bursts unless set. Each busy connection waits for a chunk, the bytes of
+//!   2 ms, and chunks shrink when the line is long. For a thousand busy connections set it to a second's bytes or more.
+//! - [`set_quota`](crate::RateLimiter::set_quota) changes the rate while connections wait. They notice it within a second.
+//!
+//! # Counting
+//!
+//! Exactly the bytes that the inner reader or writer moved, of one direction. The chunk that a connection took and did not move is given
+//! back at once if the I/O is not ready, and when the connection ends. A connection that stops in the middle of a chunk keeps the rest
+//! of it. Headers of TCP and IP, retransmissions, and what TLS or a compression *inside* the paced stream adds are not counted: pace the
+//! `TcpStream` below TLS to limit the wire.
+//!
+//! Flushing, closing, empty buffers and trailers never wait. The end of a stream and errors come after the wait for the chunk, because a
+//! reader that waits does not read.
+//!
+//! # Costs
+//!
+//! A chunk costs a system call, a timer and a few atomic operations. It takes no lock of damper's and allocates nothing. Connections of a limit wake up
+//! together where they wait for long.
+//!
+//! `cargo run --release -p damper-io --example bandwidth -- measure` sends from one thread to 100 clients in another process for 20 s. On two
+//! logical cores of a virtual machine (Intel Xeon, Linux 6.18) with five times as many busy processes beside it, 2026-11-29:
+//!
+//! | server | total | part of a connection | CPU of its thread |
+//! |---|---|---|---|
+//! | paced | 10.00 MB/s | 0.0 % from its share | 1.8 % of a core |
+//! | the same chunks by an interval of tokio for each connection, no limit | 10.09 MB/s | up to 1.0 % | 0.85 % |
+//! | as fast as it can, the same 200 MB | all in 0.1 s | | 33 ms, which would be 0.17 % over 20 s |
+//!
+//! So a chunk of 20 kB costs 36 µs, most of it the wake-up of an idle thread on a busy machine.
+//!
+//! # Names elsewhere
+//!
+//! | elsewhere | here |
+//! |---|---|
+//! | `limit_rate` of nginx, `--limit-rate` of curl | a `PacedWriter` or a `PacedReader` with a limit for each connection |
+//! | the limiter of `async-speed-limit`, the throttle layer of opendal | one limiter in an `Arc`, shared by all readers and writers |
+//! | HTB of Linux, with a class for each client | a limit in total and one for each client; a client cannot borrow what others do not use |
