@@ -10,6 +10,7 @@ mod circuit_breaker;
 mod completion;
 mod concurrency;
 mod costs;
+mod criticality;
 mod deadline;
 mod decision_log;
 mod hedge;
