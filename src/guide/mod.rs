@@ -65,6 +65,7 @@
 //! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
+//! | let requests over a limit pass, and mark them | [`http::MarkingLayer`](crate::http::MarkingLayer); the example `marking` | [`trying`](self::trying#marks-instead-of-refusals) |
 //! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |
 //! | see limits, breakers and budgets in Prometheus and Grafana, with alerts | [`metrics::Exporter`](crate::metrics::Exporter) (feature `metrics`) | [`metrics`] |
 //! | see them live, on a page of your own server or of the gateway's `--serve` | [`live::LivePage`](crate::live::LivePage) (feature `live`) | [`live`] |

@@ -3,6 +3,7 @@
 //! | you have | and want to know | take |
 //! |---|---|---|
 //! | a candidate | what it would refuse, from now on | [shadow mode](#a-candidate-beside-the-limit) |
+//! | a limit that should be noticed, and refuse nobody | which requests are over it | [a marking layer](#marks-instead-of-refusals) |
 //! | a share of calls that may be refused | the smallest quota for yesterday's traffic | [a log of decisions](#a-log-of-decisions) |
 //!
 //! To try a first limit, put [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) in force, with a candidate or a log beside it.
@@ -69,6 +70,38 @@
 //! - A candidate for the calls in flight holds a slot of its own as long as the call takes in force. It has no queue: a call that would
 //!   have had to wait counts as refused.
 //! - Waits, reservations and charges are those of the limit in force. The candidate sees checks only.
+//!
+//! # Marks instead of refusals
+//!
+//! A candidate is counted, and no request knows of it. Where something is to be done with a request over a limit other than to refuse it,
+//! `marking` turns a layer into one that lets every request pass and writes its verdict on the request:
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::Quota;
+//! use damper::concurrency::Criticality;
+//! use damper::http::{Head, Marks, RateLimitLayer};
+//! use http::HeaderName;
+//!
+//! let soft = RateLimitLayer::per_client(Quota::per_second(20))
+//!     .named("soft")?
+//!     .marking()
+//!     .header(HeaderName::from_static("x-over-limit")) // for servers behind this one: `"soft";t=3`
+//!     .at_most(Criticality::Sheddable); // for an admission inside
+//!
+//! /// For handlers, and for layers inside.
+//! fn costs_a_captcha(head: &Head<'_>) -> bool {
+//!     Marks::of(head).iter().any(|mark| mark.limit() == "soft")
+//! }
+//! # let _ = (soft, costs_a_captcha);
+//! # }
+//! # Ok::<(), damper::wire::RateLimitNameError>(())
+//! ```
+//!
+//! With `at_most` the requests over a soft quota are served last: while the server has room nobody notices the quota, and under overload
+//! those who exceed it lose first. The layer removes its header from requests that it does not mark, so no client can send it. With the
+//! feature `tracing` the current span gets the name in its field `over_limit`, if it has one. [`http::MarkingLayer`](crate::http::MarkingLayer)
+//! has the details, and the example `marking` a server.
 //!
 //! # A log of decisions
 //!

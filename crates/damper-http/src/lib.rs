@@ -215,7 +215,7 @@ pub use limit::{
 };
 pub use pacing::{HostPacers, HttpHints, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
+pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{
     Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
     RetryProtocol, Retrying, TransientFailures,

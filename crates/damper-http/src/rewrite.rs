@@ -11,7 +11,8 @@ pub trait Rewrite {
 
 /// A service whose requests a layer changes before it gets them.
 ///
-/// [`CriticalityLayer`](crate::CriticalityLayer) and [`ClientCriticalityLayer`](crate::ClientCriticalityLayer) create it. Its future is the service's own.
+/// [`CriticalityLayer`](crate::CriticalityLayer), [`ClientCriticalityLayer`](crate::ClientCriticalityLayer) and
+/// [`MarkingLayer`](crate::MarkingLayer) create it. Its future is the service's own.
 #[derive(Clone, Debug)]
 pub struct RewriteService<T, L> {
     service: T,

@@ -9,6 +9,7 @@ use crate::limit::{Correction, Detail, Limit, LimitError, Limited, Refusal, Sett
 use crate::telemetry::{Event, Kind, Telemetry};
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
@@ -88,8 +89,12 @@ impl<L> RateLimitSettings<L> {
         self.rate_limit_headers = headers;
     }
 
+    /// Returns the item of a list that names the limit and says how long a request would have to wait.
+    pub(super) fn marked_item(&self, limited: &Limited) -> String {
+        self.rate_limit_headers.item_with_wait(limited.retry_after())
+    }
+
     /// Returns the name of the limit.
-    #[cfg(feature = "metrics")]
     pub(super) fn name(&self) -> &str {
         self.rate_limit_headers.name()
     }
@@ -187,16 +192,31 @@ impl<L: Limit> RateLimitSettings<L> {
         match refusal {
             Refusal::Limited(limited) => {
                 self.telemetry.record_limited(&self.limit, head, limited);
-                if let Some(on_limited) = &self.on_limited {
-                    on_limited(head, limited);
-                }
+                self.call_on_limited(head, limited);
             }
-            Refusal::Failed(error) => {
-                self.telemetry.record_undecided(error);
-                if let Some(on_error) = &self.on_error {
-                    on_error(head, error);
-                }
-            }
+            Refusal::Failed(error) => self.record_undecided(head, error),
+        }
+    }
+
+    /// Records a request over the limit that was let pass, and calls the callback for it.
+    #[cold]
+    pub(super) fn record_marked(&self, head: &Head<'_>, limited: &Limited) {
+        self.shadow_telemetry.record_candidate(&self.limit, head, limited, "marked");
+        self.call_on_limited(head, limited);
+    }
+
+    fn call_on_limited(&self, head: &Head<'_>, limited: &Limited) {
+        if let Some(on_limited) = &self.on_limited {
+            on_limited(head, limited);
+        }
+    }
+
+    /// Records a request on which the limit cannot decide, and calls the callback for it.
+    #[cold]
+    pub(super) fn record_undecided(&self, head: &Head<'_>, error: &LimitError) {
+        self.telemetry.record_undecided(error);
+        if let Some(on_error) = &self.on_error {
+            on_error(head, error);
         }
     }
 

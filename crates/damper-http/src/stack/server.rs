@@ -8,7 +8,7 @@ use crate::criticality::CriticalityLayer;
 #[cfg(feature = "tokio")]
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, PerClient};
-use crate::rate_limit::RateLimitLayer;
+use crate::rate_limit::{MarkingLayer, RateLimitLayer};
 #[cfg(feature = "tokio")]
 use crate::timed_body::STALL_LIMIT;
 use alloc::sync::Arc;
@@ -274,7 +274,8 @@ fn named<L: Limit + Clone>(layer: RateLimitLayer<L>, name: &str) -> RateLimitLay
     layer.clone().named(name).unwrap_or(layer)
 }
 
-/// A limit that can be given the address of a connection's peer: a [`RateLimitLayer`], or none.
+/// A part that can be given the address of a connection's peer: a [`RateLimitLayer`], a [`MarkingLayer`], a
+/// [`CriticalityLayer`], or none.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be told the peer of a connection",
     note = "put `damper::http::PeerAddress` into the extensions of requests instead"
@@ -293,6 +294,18 @@ impl PeerLimit for NoPart {
     }
 }
 
+impl PeerLimit for CriticalityLayer {
+    fn for_peer(&self, address: SocketAddr) -> Self {
+        self.for_peer(address)
+    }
+}
+
+impl<L> PeerLimit for MarkingLayer<L> {
+    fn for_peer(&self, address: SocketAddr) -> Self {
+        self.for_peer(address)
+    }
+}
+
 impl<L> PeerLimit for RateLimitLayer<L> {
     fn for_peer(&self, address: SocketAddr) -> Self {
         self.for_peer(address)
@@ -305,6 +318,7 @@ where
     L: Layer<A::Service>,
     K: Layer<L::Service>,
     D: Layer<K::Service>,
+    C: Layer<D::Service>,
 {
     type Service = C::Service;
 
@@ -313,4 +327,3 @@ where
         criticality.layer(deadline.layer(client_limit.layer(limit.layer(admission.layer(handler)))))
     }
 }
-    C: Layer<D::Service>,

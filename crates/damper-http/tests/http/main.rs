@@ -15,6 +15,7 @@ mod deadline;
 mod decision_log;
 mod hedge;
 mod keyed_limits;
+mod marking;
 mod network_prefixes;
 mod pacing;
 mod pacing_experiment;
