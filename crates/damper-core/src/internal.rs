@@ -29,7 +29,7 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeAllowed, TreeDenied};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, Usage};
+use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimitSet, LimitSetDenied, Limits, Usage};
 #[cfg(feature = "alloc")]
 use crate::quota::Plan;
 use crate::quota::Quota;
@@ -277,6 +277,11 @@ pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     n: u32,
 ) -> Option<Denied> {
     limiter.refusal(key, n)
+}
+
+/// Returns the refusal that [`LimitSet::check_n`](crate::limit::LimitSet::check_n) would answer, and takes nothing.
+pub fn set_refusal<L: Limits, C: Clock>(limits: &LimitSet<L, C>, n: u32) -> Option<LimitSetDenied> {
+    limits.refusal(&|_| n)
 }
 
 /// Returns whether a caller waits longer because of one refusal than because of another.

@@ -1,6 +1,6 @@
 //! Gates that not every call is asked at: some calls are exempt, or there is no gate.
 
-use super::{Answer, AnswerOf, Ask, Gate, WaitFor};
+use super::{Answer, AnswerOf, Ask, Forecast, Gate, WaitFor};
 
 /// A gate that lets some calls pass without asking it.
 ///
@@ -41,6 +41,10 @@ impl<Q: ?Sized, G: Ask<Q>, F: Fn(&Q) -> bool> Ask<Q> for Exempt<G, F> {
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         if (self.is_exempt)(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        if (self.is_exempt)(call) { Forecast::Pass(None) } else { self.gate.forecast(call) }
+    }
 }
 
 /// A gate that may be absent: without it every call passes.
@@ -69,6 +73,10 @@ impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Option<G> {
             None => Answer::Pass(None),
             Some(gate) => asked(gate.ask(call)),
         }
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        self.as_ref().map_or(Forecast::Pass(None), |gate| gate.forecast(call))
     }
 }
 

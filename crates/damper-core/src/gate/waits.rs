@@ -1,11 +1,13 @@
 //! Calls that wait for their turn.
 
-use super::{Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use super::{
+    Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor,
+};
 use crate::concurrency::{
     AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
     BulkheadRef, FullCause, LimitRule, RefusalCause,
 };
-use crate::limit::{AcquireFuture, Denied, Limiter as _, RateLimiter, TokenBucket};
+use crate::limit::{AcquireFuture, Denied, Limiter, RateLimiter, TokenBucket};
 use crate::setting::Setting;
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
@@ -36,6 +38,12 @@ pub trait AskPatient<Q: ?Sized>: Patient {
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
+
+    /// Returns the answer that this call would get now, and changes nothing. Default: [`Forecast::Unknown`].
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        _ = (call, patience);
+        Forecast::Unknown
+    }
 }
 
 /// A gate at which calls can wait, and may cost more than one token.
@@ -192,6 +200,11 @@ impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for W
         let patience = Patience::of(self.longest.get(), self.time_left.left(call));
         self.gate.ask_patiently(call, patience, &self.sleep)
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        self.gate.forecast_patiently(call, patience)
+    }
 }
 
 /// Makes a handle of a bulkhead or an adaptive limit a gate at which calls can wait.
@@ -220,6 +233,16 @@ macro_rules! patient_gate {
                     Ok(permit) => Answer::Pass(permit.into()),
                     Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
+                }
+            }
+
+            fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+                if patience.is_late() {
+                    return Forecast::Refuse(self.$acquire().timed_out());
+                }
+                match self.forecast(call) {
+                    Forecast::Refuse(full) if full.cause() == FullCause::NoSlot => Forecast::Wait,
+                    other => other,
                 }
             }
         }
@@ -288,6 +311,13 @@ macro_rules! patient_admission {
                     Err(refused) => Answer::Refuse(refused),
                 }
             }
+
+            fn forecast_patiently(&self, request: &AdmissionRequest, _: Patience) -> Forecast<Self::Refusal> {
+                match self.forecast(request) {
+                    Forecast::Refuse(refused) if refused.cause() == RefusalCause::NoSlot => Forecast::Wait,
+                    other => other,
+                }
+            }
         }
     };
 }
@@ -310,6 +340,10 @@ impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> fo
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
         self.gate.ask_patiently(&self.class.request(call), patience, sleep)
     }
+
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        self.gate.forecast_patiently(&self.class.request(call), patience)
+    }
 }
 
 /// Makes a handle of a rate limiter a gate at which calls can wait.
@@ -330,6 +364,13 @@ macro_rules! patient_limiter {
                 sleep: &S,
             ) -> Answer<(), Self::Turn<S>, Denied> {
                 self.ask_cost_patiently(call, 1, patience, sleep)
+            }
+
+            fn forecast_patiently(&self, _: &Q, _: Patience) -> Forecast<Denied> {
+                match Limiter::forecast(self, 1) {
+                    Forecast::Refuse(_) => Forecast::Wait,
+                    other => other,
+                }
             }
         }
 

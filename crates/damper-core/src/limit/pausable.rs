@@ -1,6 +1,7 @@
 //! A limiter that a server's `Retry-After` stops.
 
 use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
+use crate::gate::Forecast;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
 use crate::word32::RateLimiter32;
@@ -237,6 +238,13 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
         match self.refusal(n) {
             Some(denied) => Err(denied),
             None => self.limiter.try_acquire(n),
+        }
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        match self.refusal(n) {
+            Some(denied) => Forecast::Refuse(denied),
+            None => self.limiter.forecast(n),
         }
     }
 
