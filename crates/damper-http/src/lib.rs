@@ -223,8 +223,9 @@ pub use retry::{
 pub use rewrite::RewriteService;
 #[cfg(feature = "tower")]
 pub use stack::{
-    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, HttpClient,
-    HttpProtocol, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack, server_stack,
+    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart,
+    Explanation, HttpClient, HttpProtocol, PartOutcome, RequestNotMade, ServerStack, StackError, StackPart,
+    StackProtocol, client_stack, server_stack,
 };
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
 pub use timed_body::{ReaderStalled, STALL_LIMIT};

@@ -4,7 +4,7 @@ use super::host_listener::{HostListener, LayerListener};
 use crate::Head;
 use alloc::sync::Arc;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, Permit, SetConfigError, StateChange};
-use damper_core::gate::{AnswerOf, Ask, Gate, Never};
+use damper_core::gate::{AnswerOf, Ask, Forecast, Gate, Never};
 use damper_core::time::{DefaultClock, Monotonic};
 
 /// One breaker for all requests, which is counted and logged under a name. Clones share it.
@@ -108,6 +108,10 @@ impl Ask<Head<'_>> for Single {
         let permit = breaker.try_acquire_owned();
         listener.telemetry.record_call(&permit, || breaker.state());
         permit.into()
+    }
+
+    fn forecast(&self, _: &Head<'_>) -> Forecast<CircuitOpen> {
+        self.0.breaker.refusal().into()
     }
 }
 

@@ -65,7 +65,7 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 /// # }
 /// ```
 pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = EveryStatus>(
-    ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
+    pub(crate) ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
 );
 
 #[cfg(feature = "tokio")]

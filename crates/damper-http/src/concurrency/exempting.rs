@@ -3,7 +3,7 @@
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
-use damper_core::gate::{Answer, AnswerOf, Ask, Gate};
+use damper_core::gate::{Answer, AnswerOf, Ask, Forecast, Gate};
 use damper_core::internal::WaitFor;
 
 /// Whether a request is exempt.
@@ -33,6 +33,13 @@ impl<'a, L: Ask<Head<'a>>> Ask<Head<'a>> for Exempting<L> {
             Answer::Wait(wait) => Answer::Wait(WaitFor::new(wait)),
             Answer::Refuse(refusal) => Answer::Refuse(refusal),
         }
+    }
+
+    fn forecast(&self, head: &Head<'a>) -> Forecast<L::Refusal> {
+        if self.is_exempt.as_ref().is_some_and(|is_exempt| is_exempt(head)) {
+            return Forecast::Pass(None);
+        }
+        self.limit.forecast(head)
     }
 }
 

@@ -6,12 +6,16 @@ use crate::Head;
 use crate::criticality::CallClass;
 use crate::limit::{Detail, Limit, Limited, NoWait, Refusal};
 use crate::rewrite::{Rewrite, RewriteService};
+#[cfg(feature = "tower")]
+use crate::stack::{ExplainedPart, PartOutcome};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use damper_core::concurrency::Criticality;
+#[cfg(feature = "tower")]
+use damper_core::gate::Forecast;
 use damper_core::shadow::{ShadowCounts, ShadowReport};
 use http::{HeaderName, HeaderValue, Request};
 
@@ -144,18 +148,16 @@ impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
     }
 }
 
-impl<L: Limit<Future = NoWait>> Rewrite for MarkingLayer<L> {
-    fn rewrite<B>(&self, request: &mut Request<B>) {
-        let head = Head::of(request).with_peer(self.peer.as_ref());
-        if let Some(limited) = self.refusal(&head) {
-            let lowered = self.lowest.map(|lowest| CallClass::of(&head).at_most(lowest));
+impl<L> MarkingLayer<L> {
+    /// Writes the verdict on a request.
+    fn mark<B>(&self, request: &mut Request<B>, refusal: Option<Limited>) {
+        if let Some(limited) = refusal {
+            let lowered = self.lowest.map(|lowest| CallClass::of(&Head::of(request)).at_most(lowest));
             let extensions = request.extensions_mut();
             if let Some(class) = lowered {
                 extensions.insert(class);
             }
             let mark = Mark { item: self.settings.marked_item(&limited), name: self.settings.name().into(), limited };
-            #[cfg(feature = "tracing")]
-            tracing::Span::current().record("over_limit", &*mark.name);
             extensions.get_or_insert_default::<Marks>().0.push(mark);
         }
         if let Some(header) = &self.header {
@@ -163,6 +165,41 @@ impl<L: Limit<Future = NoWait>> Rewrite for MarkingLayer<L> {
                 Some(list) => request.headers_mut().insert(header.clone(), list),
                 None => request.headers_mut().remove(header),
             };
+        }
+    }
+}
+
+impl<L: Limit<Future = NoWait>> Rewrite for MarkingLayer<L> {
+    fn rewrite<B>(&self, request: &mut Request<B>) {
+        let refusal = self.refusal(&Head::of(request).with_peer(self.peer.as_ref()));
+        #[cfg(feature = "tracing")]
+        if refusal.is_some() {
+            tracing::Span::current().record("over_limit", self.settings.name());
+        }
+        self.mark(request, refusal);
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
+    /// Marks a request as it would be marked now. Takes and counts nothing.
+    pub(crate) fn forecast_and_mark(&self, request: &mut Request<()>) -> ExplainedPart {
+        let forecast = self.settings.forecast(&Head::of(request).with_peer(self.peer.as_ref()));
+        let part = ExplainedPart::by_gate(&forecast).named(self.settings.name());
+        match forecast {
+            Forecast::Refuse(Refusal::Limited(limited)) => {
+                self.mark(request, Some(limited));
+                part.with_outcome(PartOutcome::Marks)
+            }
+            // A request that the limit cannot decide on passes without a mark.
+            Forecast::Refuse(Refusal::Failed(_)) => {
+                self.mark(request, None);
+                part.with_outcome(PartOutcome::Passes)
+            }
+            _ => {
+                self.mark(request, None);
+                part
+            }
         }
     }
 }

@@ -13,6 +13,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
+use damper_core::gate::Forecast;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 
@@ -95,7 +96,7 @@ impl<L> RateLimitSettings<L> {
     }
 
     /// Returns the name of the limit.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.rate_limit_headers.name()
     }
 
@@ -162,6 +163,11 @@ impl<L: Limit> RateLimitSettings<L> {
     #[cold]
     fn ask_present_candidate(&self, head: &Head<'_>, cost: u32) -> CandidateAnswer {
         self.shadow.as_ref()?.ask(head, cost)
+    }
+
+    /// Returns what the limit would answer to a request now, and takes nothing. An exempt request passes.
+    pub(crate) fn forecast(&self, head: &Head<'_>) -> Forecast<Refusal> {
+        self.cost_of(head).map_or(Forecast::Pass(None), |cost| self.limit.forecast(head, cost))
     }
 
     /// Records a request that may pass, beside which the candidate gave this answer.

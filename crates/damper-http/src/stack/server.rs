@@ -1,6 +1,7 @@
 //! The builder of a server's stack, and its order.
 
-use super::NoPart;
+use super::{Explain, Explanation, NoPart};
+use crate::Head;
 #[cfg(feature = "tokio")]
 use crate::concurrency::AdmissionLayer;
 use crate::concurrency::ConcurrencyLayer;
@@ -212,6 +213,53 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
             limit: limit.for_peer(address),
             admission: admission.clone(),
         })
+    }
+
+    /// Returns what would happen to a request of this head now, and changes nothing.
+    ///
+    /// Each part says what it would do: pass, wait, mark or refuse, with the wait and the standing of its quota. Nothing is taken, counted,
+    /// logged or written, so any number of explanations changes no later decision. It says the truth as long as nothing else happens meanwhile.
+    ///
+    /// Parts of your own take part with [`Explain`]. A limit that decides elsewhere, as one on Redis does, says that it does not know.
+    /// Whoever may ask learns how much of its quota a client has left, so do not offer it to the world.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// use damper::Quota;
+    /// use damper::http::{Head, server_stack};
+    /// use http::Request;
+    ///
+    /// let stack = server_stack().limit(Quota::per_second(10)).bulkhead(0);
+    /// let request = Request::get("/search").body(())?;
+    /// let explanation = stack.explain(&Head::of(&request));
+    /// assert_eq!(
+    ///     explanation.to_string(),
+    ///     "limit \"server\": passes (10 left of 10/s)\n\
+    ///      admission: refuses: too many calls in flight, limit 0\n\
+    ///      refused by the admission"
+    /// );
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self, head: &Head<'_>) -> Explanation
+    where
+        C: Explain,
+        D: Explain,
+        K: Explain,
+        L: Explain,
+        A: Explain,
+    {
+        let Parts { criticality, deadline, client_limit, limit, admission } = &self.0;
+        let mut request = head.to_request();
+        let mut explanation = Explanation::new();
+        explanation.add(criticality.explain(&mut request), "class");
+        explanation.add(deadline.explain(&mut request), "deadline");
+        explanation.add(client_limit.explain(&mut request), "client limit");
+        explanation.add(limit.explain(&mut request), "limit");
+        explanation.add(admission.explain(&mut request), "admission");
+        explanation
     }
 
     /// Puts the stack around a handler.

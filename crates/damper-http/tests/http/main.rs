@@ -13,6 +13,7 @@ mod costs;
 mod criticality;
 mod deadline;
 mod decision_log;
+mod explain;
 mod hedge;
 mod keyed_limits;
 mod marking;
