@@ -66,6 +66,7 @@
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
 //! | let requests over a limit pass, and mark them | [`http::MarkingLayer`](crate::http::MarkingLayer); the example `marking` | [`trying`](self::trying#marks-instead-of-refusals) |
+//! | ask what would happen to a request, part by part, without taking anything | [`http::ServerStack::explain`](crate::http::ServerStack::explain), [`gate::Ask::forecast`](crate::gate::Ask::forecast); the example `explain` | [`trying`](self::trying#what-would-happen-to-this-request) |
 //! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |
 //! | see limits, breakers and budgets in Prometheus and Grafana, with alerts | [`metrics::Exporter`](crate::metrics::Exporter) (feature `metrics`) | [`metrics`] |
 //! | see them live, on a page of your own server or of the gateway's `--serve` | [`live::LivePage`](crate::live::LivePage) (feature `live`) | [`live`] |
