@@ -1,4 +1,4 @@
-//! A gateway that decides how much each request counts, and a server behind it that believes only the gateway.
+//! A gateway that says how much each request counts, and a server that believes only the gateway.
 //!
 //! The class, the tenant and the deadline of a request go with the calls that are made for it.
 
@@ -26,7 +26,9 @@ fn headers() -> ClassHeaders {
     ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant"))
 }
 
-/// The server: under overload its admission serves the higher classes first, and in each the tenants alike.
+/// The server.
+///
+/// Under overload its admission serves the higher classes first, and in each the tenants alike.
 fn server(gateways: TrustedProxies) -> Router {
     let stack = server_stack()
         .criticality(CriticalityLayer::new(headers()).trusting(gateways))

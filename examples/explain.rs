@@ -1,4 +1,4 @@
-//! What would happen to this request? A server answers that for its operators, and takes nothing for the answer.
+//! What would happen to this request? A server answers that, and takes nothing for it.
 //!
 //! The endpoint has an address of its own, which only operators reach.
 
@@ -17,7 +17,9 @@ const CLIENT: HeaderName = HeaderName::from_static("x-client");
 /// Explains a request of a client, without its body.
 type Explainer = Arc<dyn Fn(&Head<'_>) -> String + Send + Sync>;
 
-/// Explains a request with the path, the query and the headers of this one, from the client that `x-client` names.
+/// Explains a request with the path, the query and the headers of this one.
+///
+/// Its client is the one that `x-client` names.
 async fn explain(State(explain): State<Explainer>, request: Request<axum::body::Body>) -> Result<String, StatusCode> {
     let (mut parts, _) = request.into_parts();
     let client = parts.headers.remove(CLIENT).and_then(|client| client.to_str().ok()?.parse::<IpAddr>().ok());

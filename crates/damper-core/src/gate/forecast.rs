@@ -1,4 +1,4 @@
-//! What a gate would answer, without being asked.
+//! The answer that a gate would give, without being asked.
 
 use super::Standing;
 

@@ -107,4 +107,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKeyCost<K
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         self.check_n(key, tokens).map(drop).into()
     }
+
+    fn forecast_key_cost(&self, key: &K, tokens: u32) -> Forecast<Denied> {
+        KeyedLimiter::refusal(self, key, tokens).into()
+    }
 }

@@ -56,6 +56,9 @@ pub trait AskCostPatient<Q: ?Sized>: Patient {
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
+
+    /// Returns the answer that this call would get now, and changes nothing.
+    fn forecast_cost_patiently(&self, call: &Q, tokens: u32, patience: Patience) -> Forecast<Self::Refusal>;
 }
 
 /// For how long a call may wait.
@@ -366,11 +369,8 @@ macro_rules! patient_limiter {
                 self.ask_cost_patiently(call, 1, patience, sleep)
             }
 
-            fn forecast_patiently(&self, _: &Q, _: Patience) -> Forecast<Denied> {
-                match Limiter::forecast(self, 1) {
-                    Forecast::Refuse(_) => Forecast::Wait,
-                    other => other,
-                }
+            fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Denied> {
+                self.forecast_cost_patiently(call, 1, patience)
             }
         }
 
@@ -388,6 +388,13 @@ macro_rules! patient_limiter {
                 match $gate.try_acquire($tokens) {
                     Ok(()) => Answer::Pass(()),
                     Err(_) => Answer::Wait($acquire.within(patience.longest()).sleeping_by(sleep.clone())),
+                }
+            }
+
+            fn forecast_cost_patiently(&self, _: &Q, tokens: u32, _: Patience) -> Forecast<Denied> {
+                match Limiter::forecast(self, tokens) {
+                    Forecast::Refuse(_) => Forecast::Wait,
+                    other => other,
                 }
             }
         }
@@ -411,6 +418,10 @@ impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
         self.gate.ask_cost_patiently(call, (self.cost)(call), patience, sleep)
+    }
+
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        self.gate.forecast_cost_patiently(call, (self.cost)(call), patience)
     }
 }
 

@@ -116,7 +116,9 @@ pub trait Limiter {
     /// For several limits it describes the one with the fewest tokens left.
     fn usage(&self) -> Usage;
 
-    /// Returns the answer that a call of `n` tokens would get now, and takes nothing. Default: [`Forecast::Unknown`].
+    /// Returns the answer that a call of `n` tokens would get now, and takes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
     fn forecast(&self, n: u32) -> Forecast<Denied> {
         _ = n;
         Forecast::Unknown

@@ -111,7 +111,7 @@ impl CriticalityLayer {
         self
     }
 
-    /// Reads the urgency of a request without a valid class, from the header `Priority` of RFC 9218. Default: off.
+    /// Reads the urgency of a request without a valid class, from `Priority` (RFC 9218). Default: off.
     ///
     /// | `u` | class |
     /// |---|---|

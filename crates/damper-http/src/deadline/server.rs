@@ -179,7 +179,9 @@ impl<S> DeadlineLayer<S> {
 }
 
 impl<S> DeadlineLayer<S> {
-    /// Returns the deadline that a request of this head would get now. The guard against skew is not asked, because it counts.
+    /// Returns the deadline that a request of this head would get now.
+    ///
+    /// The guard against skew is not asked, because it counts.
     #[cfg(feature = "tower")]
     pub(crate) fn forecast(&self, head: &Head<'_>) -> Deadline {
         let deadline = self.timeouts.deadline(head, &Protocol::of(head));

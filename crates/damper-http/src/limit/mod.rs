@@ -97,9 +97,9 @@ pub trait Limit {
     /// it.
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future>;
 
-    /// Returns the answer that a request of this cost would get now, and changes nothing. Default: [`Forecast::Unknown`].
+    /// Returns the answer that a request of this cost would get now, and changes nothing.
     ///
-    /// [`ServerStack::explain`](crate::ServerStack::explain) asks for it.
+    /// Default: [`Forecast::Unknown`]. [`ServerStack::explain`](crate::ServerStack::explain) asks for it.
     fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
         let _ = (head, cost);
         Forecast::Unknown

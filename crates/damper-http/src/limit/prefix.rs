@@ -233,7 +233,9 @@ fn decide<T: LocalLimit>(
     }
 }
 
-/// Returns what [`decide`] would answer now: the longest refusal, or the standing of the limit with the fewest tokens.
+/// Returns what [`decide`] would answer now.
+///
+/// That is the refusal with the longest wait, or the standing of the limit with the fewest tokens.
 fn forecast<T: LocalLimit>(
     own: &T,
     client: ClientAddress,

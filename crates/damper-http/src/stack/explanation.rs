@@ -1,4 +1,4 @@
-//! What would happen to a request.
+//! The answers of a stack's parts to a request that is not made.
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use core::time::Duration;
 use damper_core::gate::{Forecast, Refusal, Standing};
 use damper_core::internal::Human;
 
-/// What the parts of a stack would answer to a request, in their order.
+/// The answers that the parts of a stack would give to a request, in their order.
 ///
 /// [`ServerStack::explain`](crate::ServerStack::explain) returns it. Its `Display` has a line for each part, and [`to_json`](Self::to_json) the
 /// same as JSON. A part behind one that refuses would not be asked; its answer is listed nevertheless.
@@ -30,7 +30,7 @@ pub struct ExplainedPart {
     standing: Option<Standing>,
 }
 
-/// What a part of a stack would do with a request.
+/// The course that a request would take at a part of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg(feature = "tower")]

@@ -4,7 +4,7 @@
 // |---|---|
 // | `client` | the builder of a client's stack, and its order |
 // | `server` | the builder of a server's stack, and its order |
-// | `explanation` | what would happen to a request |
+// | `explanation` | the answers of the parts to a request that is not made |
 // | `explain` | the parts that can say what they would do |
 // | `groups` | the groups of a client's parts, each with its order |
 // | `part` | a part of a client's stack: a layer, a gate, or nothing |

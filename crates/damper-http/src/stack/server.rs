@@ -322,8 +322,9 @@ fn named<L: Limit + Clone>(layer: RateLimitLayer<L>, name: &str) -> RateLimitLay
     layer.clone().named(name).unwrap_or(layer)
 }
 
-/// A part that can be given the address of a connection's peer: a [`RateLimitLayer`], a [`MarkingLayer`], a
-/// [`CriticalityLayer`], or none.
+/// A part that can be given the address of a connection's peer.
+///
+/// It is a [`RateLimitLayer`], a [`MarkingLayer`], a [`CriticalityLayer`], or none.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be told the peer of a connection",
     note = "put `damper::http::PeerAddress` into the extensions of requests instead"

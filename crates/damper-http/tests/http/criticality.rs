@@ -269,7 +269,7 @@ proptest! {
         if !trusted {
             prop_assert!(class.criticality() >= default, "nobody outside raises a class");
         }
-        // What is left of the headers says nothing else, to whoever reads it.
+        // The headers that are left say nothing else, to any reader.
         let left = &seen.headers();
         prop_assert!(left.get_all(CLASS).iter().count() <= 1 && left.get_all(TENANT).iter().count() <= 1);
         prop_assert_eq!(left.get(TENANT).map(HeaderValue::as_bytes), class.tenant_name().map(str::as_bytes));
@@ -391,8 +391,10 @@ impl Served {
     }
 }
 
-/// Sends three times the capacity of a server, on a paused clock: a fifth of the requests are important ones of a trusted caller, seven tenths its
-/// ordinary ones, and a tenth comes from outside and claims the highest class and a new tenant each time.
+/// Sends three times the capacity of a server, on a paused clock.
+///
+/// A fifth of the requests are important ones of a trusted caller, and seven tenths its ordinary ones. A tenth comes from outside and claims
+/// the highest class and a new tenant each time.
 async fn overload(classes: CriticalityLayer) -> [Served; 3] {
     const WORK: Duration = Duration::from_millis(10);
     const SLOTS: u32 = 4;

@@ -1,4 +1,4 @@
-//! What would happen to a request: `explain` of a server's stack.
+//! Explanations of requests by a server's stack.
 
 use crate::cases::cases;
 use bytes::Bytes;

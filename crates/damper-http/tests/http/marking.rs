@@ -19,7 +19,7 @@ use tower::{Layer, Service};
 
 const HEADER: HeaderName = HeaderName::from_static("x-over-limit");
 
-/// What a handler sees of a request.
+/// The parts of a request that a handler sees.
 #[derive(Clone, Debug)]
 struct Seen {
     marks: Vec<Mark>,
