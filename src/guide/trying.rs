@@ -143,7 +143,7 @@
 //! | a layer of your own | what its [`http::Explain`](crate::http::Explain) says |
 //!
 //! Each gate says the same without HTTP, by [`Ask::forecast`](crate::gate::Ask::forecast), and a gate of your own may too. The example
-//! `explain` has an endpoint for operators, and [`live`](super::live) another. It shows how much of its quota a client has left, so keep it
+//! `explain` has an endpoint for operators, and the live page another. It shows how much of its quota a client has left, so keep it
 //! from clients.
 //!
 //! # A log of decisions

@@ -214,9 +214,9 @@ impl LivePage {
     ///
     /// ```text
     /// $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1
-    /// client limit "client": refuses: rate limit exceeded, retry in 1.2 s (0 left of 50/s burst 100)
+    /// client limit "client": refuses: rate limit exceeded, retry in 20 ms (0 left of 50/s)
     /// limit "server": passes (871 left of 1000/s)
-    /// refused by the client limit, retry in 1.2 s
+    /// refused by the client limit, retry in 20 ms
     /// ```
     ///
     /// # Examples

@@ -97,8 +97,8 @@ impl<L: Limit<Future = NoWait> + Clone> RateLimitLayer<L> {
 impl<L> MarkingLayer<L> {
     /// Sets the header that a marked request gets. Default: none.
     ///
-    /// Its value is a list of structured fields (RFC 9651) with the names of the limits, and the seconds after which each would let the request
-    /// pass: `"soft";t=3`. The layer removes the header from all other requests, so no client can send it.
+    /// Its value is a list of structured fields (RFC 9651) with all marks of the request so far, each with the name of the limit and the seconds
+    /// after which it would let the request pass: `"soft";t=3`. The layer removes the header from all other requests, so no client can send it.
     #[must_use]
     pub fn header(self, name: HeaderName) -> Self {
         Self { header: Some(name), ..self }
