@@ -112,13 +112,11 @@ where
 
     /// A key without a slot is judged by what it may have spent, not by whether there is a slot for it.
     fn forecast(&self, key: &K, cost: u32) -> Forecast<Refusal> {
-        match internal::refusal(self, key, cost) {
-            Some(denied) => Forecast::Refuse(refusal(self, key, denied)),
-            None => {
-                let usage = self.peek(key);
-                Forecast::Pass(Some(Standing::new(quota_of(self, key), usage.remaining(), usage.resets_in())))
-            }
+        if let Some(denied) = internal::refusal(self, key, cost) {
+            return Forecast::Refuse(refusal(self, key, denied));
         }
+        let usage = self.peek(key);
+        Forecast::Pass(Some(Standing::new(quota_of(self, key), usage.remaining(), usage.resets_in())))
     }
 }
 

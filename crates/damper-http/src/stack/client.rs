@@ -153,6 +153,7 @@ pub struct ClientStack<C = CallParts, R = RepeatParts, A = AttemptParts, P = Htt
 }
 
 /// The parts that see a call once.
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
 impl<D, B, K, R, A, P> ClientStack<CallParts<D, B, K>, R, A, P> {
     /// Sends the class and the tenant of each call to the server, in these headers.
     ///
