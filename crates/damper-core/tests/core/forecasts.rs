@@ -109,7 +109,7 @@ fn request(clock: Clock) -> impl Fn(&Call) -> AdmissionRequest {
 proptest! {
     #![proptest_config(cases(32))]
 
-    // CLAIM: gate::Ask::forecast
+    // CLAIM: http::ServerStack::explain
     #[test]
     fn limiters_do_as_they_say(steps in steps(), burst in 0..6_u32) {
         let log = |clock| Arc::new(RateLimiter::with_algorithm(SlidingLog::new(quota(burst)).unwrap(), clock));
@@ -132,7 +132,7 @@ proptest! {
         }, &steps);
     }
 
-    // CLAIM: gate::Ask::forecast
+    // CLAIM: http::ServerStack::explain
     #[test]
     fn breakers_and_concurrency_limits_do_as_they_say(steps in steps(), slots in 0..4_u32) {
         let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_secs(4)).build().unwrap();
@@ -149,7 +149,7 @@ proptest! {
         }, &steps);
     }
 
-    // CLAIM: gate::Ask::forecast
+    // CLAIM: http::ServerStack::explain
     #[test]
     fn combinators_pass_on_what_their_gates_say(steps in steps(), burst in 0..6_u32, slots in 0..4_u32) {
         let bulkhead = |clock| Arc::new(Bulkhead::with_clock(slots, clock));
@@ -164,7 +164,7 @@ proptest! {
         does_as_it_says(|clock: Clock| Shadowed::new(limiter(burst, Arc::clone(&clock)), limiter(1, clock)), &steps);
     }
 
-    // CLAIM: gate::Ask::forecast
+    // CLAIM: http::ServerStack::explain
     #[test]
     fn trees_do_as_they_say(steps in steps(), burst in 0..6_u32) {
         let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
