@@ -122,8 +122,8 @@
 //! let explanation = stack.explain(&Head::of(&request));
 //! assert_eq!(
 //!     explanation.to_string(),
-//!     "client limit \"client\": passes (5 left of 5/s)\n\
-//!      limit \"server\": passes (100 left of 100/s)\n\
+//!     "client limit \"client\": passes (5 left of 5/s burst 5)\n\
+//!      limit \"server\": passes (100 left of 100/s burst 100)\n\
 //!      admission: passes\n\
 //!      not refused"
 //! );

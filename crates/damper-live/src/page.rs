@@ -214,8 +214,8 @@ impl LivePage {
     ///
     /// ```text
     /// $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1
-    /// client limit "client": refuses: rate limit exceeded, retry in 20 ms (0 left of 50/s)
-    /// limit "server": passes (871 left of 1000/s)
+    /// client limit "client": refuses: rate limit exceeded, retry in 20 ms (0 left of 50/s burst 50)
+    /// limit "server": passes (871 left of 1000/s burst 1000)
     /// refused by the client limit, retry in 20 ms
     /// ```
     ///

@@ -236,7 +236,7 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
     /// let explanation = stack.explain(&Head::of(&request));
     /// assert_eq!(
     ///     explanation.to_string(),
-    ///     "limit \"server\": passes (10 left of 10/s)\n\
+    ///     "limit \"server\": passes (10 left of 10/s burst 10)\n\
     ///      admission: refuses: too many calls in flight, limit 0\n\
     ///      refused by the admission"
     /// );

@@ -941,7 +941,7 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         assert_eq!(
             json["parts"][0],
             serde_json::json!({
-                "part": "client limit", "name": "client", "outcome": "passes", "quota": "2/h", "remaining": 2,
+                "part": "client limit", "name": "client", "outcome": "passes", "quota": "2/h burst 2", "remaining": 2,
             })
         );
         assert_eq!(json["parts"][1]["remaining"], 9);
@@ -954,7 +954,7 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         ("authorization", "Bearer x"),
     ];
     let (_, text) = ask("/damper/explain/api/a/b?c=d", &about).await;
-    assert_eq!(text, "client limit \"client\": passes (2 left of 2/h)\nlimit \"default\": passes\nnot refused\n");
+    assert_eq!(text, "client limit \"client\": passes (2 left of 2/h burst 2)\nlimit \"default\": passes\nnot refused\n");
     // Without a client, and not the operator itself.
     let (_, text) = ask("/damper/explain/api", &[("accept", "text/plain")]).await;
     assert!(text.contains("refused by the client limit"), "{text}");
