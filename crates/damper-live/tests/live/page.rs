@@ -954,7 +954,10 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         ("authorization", "Bearer x"),
     ];
     let (_, text) = ask("/damper/explain/api/a/b?c=d", &about).await;
-    assert_eq!(text, "client limit \"client\": passes (2 left of 2/h burst 2)\nlimit \"default\": passes\nnot refused\n");
+    assert_eq!(
+        text,
+        "client limit \"client\": passes (2 left of 2/h burst 2)\nlimit \"default\": passes\nnot refused\n"
+    );
     // Without a client, and not the operator itself.
     let (_, text) = ask("/damper/explain/api", &[("accept", "text/plain")]).await;
     assert!(text.contains("refused by the client limit"), "{text}");
