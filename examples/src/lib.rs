@@ -26,6 +26,9 @@
 //! | `reqwest_client` | reqwest with a breaker per host, retries within a budget, a limit of its own and a deadline |
 //! | `reqwest_breaker` | `reqwest::Client` itself behind a breaker per host |
 //! | `fallback_upstream` | a second upstream, for as long as the circuit of the first is open |
+//! | `criticality` | a gateway that says how much each request counts, and a server that believes only the gateway |
+//! | `marking` | clients over a soft quota, who are marked and served last, and refused only beyond a hard one |
+//! | `explain` | what would happen to a request, for operators, without taking anything |
 //! | `deadline_handler` | a handler that checks its deadline before each costly step |
 //! | `axum_server` | limits for all, for each user and for a route of an axum server |
 //! | `tiered_api` | an axum API with tiers: quotas from a file that is reloaded, headers, metrics for Prometheus |

@@ -131,6 +131,7 @@
 //!
 //! Classes are those of the SRE book: `CriticalPlus`, `Critical` (the default), `SheddablePlus` and `Sheddable`. A
 //! tenant is any hashable value. Use a verified one: a client that chooses its own name gets a share for each name.
+//! Before a server, `http::CriticalityLayer` takes both from trusted callers only, and `http::ClientCriticalityLayer` passes them on.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")] {

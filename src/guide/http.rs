@@ -337,6 +337,60 @@
 //! Clients that send their deadline as an instant need clocks that agree with the server's. `instant_header` reads it,
 //! and with a [`SkewGuard`](crate::deadline::SkewGuard) a server with a wrong clock still serves four of five requests.
 //!
+//! # One class from hop to hop
+//!
+//! Under overload a server should know which requests count most, and that is known where they enter the system. A
+//! [`CriticalityLayer`](crate::http::CriticalityLayer) reads the class and the tenant of a request from two headers, but
+//! only if the caller is trusted: by the network of its connection, or by a predicate, such as on its certificate. The
+//! headers of all other callers are removed. An [`AdmissionLayer`](crate::http::AdmissionLayer) inside decides by what the
+//! layer found, and a [`ClientCriticalityLayer`](crate::http::ClientCriticalityLayer) sends it to the next server:
+//!
+//! ```text
+//! client ── x-criticality: critical-plus (made up) ──▶ gateway ── x-criticality: sheddable-plus, x-tenant: acme ──▶ server
+//! ```
+//!
+//! Both stacks have it as one setting. The example `criticality` has a gateway and a server:
+//!
+//! ```
+//! # #[cfg(all(feature = "axum", feature = "hyper", feature = "tokio"))] {
+//! use axum::http::{HeaderName, Request, StatusCode};
+//! use axum::{Extension, Router, routing::get};
+//! use bytes::Bytes;
+//! use damper::Deadline;
+//! use damper::concurrency::{Admission, LimitBounds};
+//! use damper::http::{CallClass, ClassHeaders, CriticalityLayer, client_stack, server_stack};
+//! use damper::wire::TrustedProxies;
+//! use http_body_util::Empty;
+//! use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+//! use std::time::Duration;
+//! use tower::ServiceExt;
+//!
+//! let headers = ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant"));
+//! let client = client_stack()
+//!     .criticality(headers.clone())
+//!     .deadline(Duration::from_secs(2))
+//!     .service(Client::builder(TokioExecutor::new()).build_http());
+//!
+//! let price = async move |Extension(deadline): Extension<Deadline>, Extension(class): Extension<CallClass>| {
+//!     let request = Request::get("http://prices.example.com/").extension(deadline).extension(class);
+//!     let response = client.oneshot(request.body(Empty::<Bytes>::new()).expect("a valid URI")).await;
+//!     response.map_or(StatusCode::BAD_GATEWAY, |response| response.status())
+//! };
+//! let stack = server_stack()
+//!     .criticality(CriticalityLayer::new(headers).trusting(TrustedProxies::new(["10.0.0.0/8"])?))
+//!     .deadline(Duration::from_secs(5))
+//!     .admission(Admission::new(LimitBounds::DEFAULT));
+//! let app: Router = Router::new().route("/price", get(price)).layer(stack);
+//! # let _ = app;
+//! # }
+//! # Ok::<(), damper::wire::TrustedProxiesError>(())
+//! ```
+//!
+//! gRPC carries both as metadata of the same names. With `urgency()` a request without a class has that of its `Priority`
+//! (RFC 9218): a trusted caller's as it is, any other caller's only where it is lower than the default. So a browser may say that
+//! a picture can wait. A server behind a proxy trusts that proxy, so the proxy has to set or remove the headers of its
+//! clients; one with this layer does.
+//!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that states so and for how long

@@ -89,6 +89,29 @@
 //! | axum without `into_make_service_with_connect_info` | 500, with what is missing |
 //! | two sources of one kind and name | a line at the top of the page |
 //!
+//! # Explanations
+//!
+//! A stack that is given to the page explains what would happen to a request, part by part, for scripts and for a shell. Nothing is taken for it:
+//!
+//! ```
+//! use damper::Quota;
+//! use damper::http::server_stack;
+//! use damper::live::LivePage;
+//!
+//! let stack = server_stack().limit_per_client(Quota::per_second(50)).limit(Quota::per_second(1_000));
+//! let explained = stack.clone();
+//! let live = LivePage::new().explain("api", move |head| explained.explain(head)).build()?;
+//! # let _ = (stack, live);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```text
+//! $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1
+//! client limit "client": refuses: rate limit exceeded, retry in 20 ms (0 left of 50/s burst 50)
+//! limit "server": passes (871 left of 1000/s burst 1000)
+//! refused by the client limit, retry in 20 ms
+//! ```
+//!
 //! # Counting
 //!
 //! The page adds no counting of its own to a request. It reads what the primitives have anyway, and what you let count:

@@ -192,7 +192,7 @@
 //! handler's:
 //!
 //! ```text
-//! request ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
+//! request ─▶ class ─▶ deadline ─▶ limit for each client ─▶ limit for all ─▶ admission ─▶ handler
 //! ```
 //!
 //! # The server's `Retry-After`

@@ -3,6 +3,8 @@
 //! | you have | and want to know | take |
 //! |---|---|---|
 //! | a candidate | what it would refuse, from now on | [shadow mode](#a-candidate-beside-the-limit) |
+//! | a limit that should be noticed, and refuse nobody | which requests are over it | [a marking layer](#marks-instead-of-refusals) |
+//! | a client who is refused | which part refuses it, and until when | [`explain`](#what-would-happen-to-this-request) |
 //! | a share of calls that may be refused | the smallest quota for yesterday's traffic | [a log of decisions](#a-log-of-decisions) |
 //!
 //! To try a first limit, put [`Quota::UNLIMITED`](crate::Quota::UNLIMITED) in force, with a candidate or a log beside it.
@@ -69,6 +71,80 @@
 //! - A candidate for the calls in flight holds a slot of its own as long as the call takes in force. It has no queue: a call that would
 //!   have had to wait counts as refused.
 //! - Waits, reservations and charges are those of the limit in force. The candidate sees checks only.
+//!
+//! # Marks instead of refusals
+//!
+//! A candidate is counted, and no request knows of it. Where something is to be done with a request over a limit other than to refuse it,
+//! `marking` turns a layer into one that lets every request pass and writes its verdict on the request:
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::Quota;
+//! use damper::concurrency::Criticality;
+//! use damper::http::{Head, Marks, RateLimitLayer};
+//! use http::HeaderName;
+//!
+//! let soft = RateLimitLayer::per_client(Quota::per_second(20))
+//!     .named("soft")?
+//!     .marking()
+//!     .header(HeaderName::from_static("x-over-limit")) // for servers behind this one: `"soft";t=3`
+//!     .at_most(Criticality::Sheddable); // for an admission inside
+//!
+//! /// For handlers, and for layers inside.
+//! fn costs_a_captcha(head: &Head<'_>) -> bool {
+//!     Marks::of(head).iter().any(|mark| mark.limit() == "soft")
+//! }
+//! # let _ = (soft, costs_a_captcha);
+//! # }
+//! # Ok::<(), damper::wire::RateLimitNameError>(())
+//! ```
+//!
+//! With `at_most` the requests over a soft quota are served last: while the server has room nobody notices the quota, and under overload
+//! those who exceed it lose first. The layer removes its header from requests that it does not mark, so no client can send it. With the
+//! feature `tracing` the current span gets the name in its field `over_limit`, if it has one. [`http::MarkingLayer`](crate::http::MarkingLayer)
+//! has the details, and the example `marking` a server.
+//!
+//! # What would happen to this request?
+//!
+//! A client says that it is refused. `explain` of a server's stack answers which part does that, with the wait and the standing of its quota,
+//! for a request that is not made:
+//!
+//! ```
+//! # #[cfg(feature = "tower")] {
+//! use damper::Quota;
+//! use damper::http::{Head, PeerAddress, server_stack};
+//! use http::Request;
+//!
+//! let stack = server_stack().limit_per_client(Quota::per_second(5)).limit(Quota::per_second(100)).bulkhead(64);
+//!
+//! let mut request = Request::get("/search").body(())?;
+//! request.extensions_mut().insert(PeerAddress(([203, 0, 113, 9], 0).into()));
+//! let explanation = stack.explain(&Head::of(&request));
+//! assert_eq!(
+//!     explanation.to_string(),
+//!     "client limit \"client\": passes (5 left of 5/s burst 5)\n\
+//!      limit \"server\": passes (100 left of 100/s burst 100)\n\
+//!      admission: passes\n\
+//!      not refused"
+//! );
+//! # }
+//! # Ok::<(), http::Error>(())
+//! ```
+//!
+//! `to_json` says the same to programs. Nothing is taken, counted, logged or written for it. A part sees what those outside of it would have
+//! changed: the class, the deadline and the marks. Each part answers, also behind one that refuses.
+//!
+//! | a part | says |
+//! |---|---|
+//! | rate limits, trees, sets, tiers and prefixes | passes or refuses, with the standing before the request |
+//! | bulkheads, adaptive limits and admissions | passes, waits or refuses. A request that would wait may still find the queue full, or wait in vain |
+//! | a limit that marks | marks, with the refusal |
+//! | throttles, which decide by chance, and limits elsewhere, such as on Redis | unknown |
+//! | a layer of your own | what its [`http::Explain`](crate::http::Explain) says |
+//!
+//! Each gate says the same without HTTP, by [`Ask::forecast`](crate::gate::Ask::forecast), and a gate of your own may too. The example
+//! `explain` has an endpoint for operators, and the live page another. It shows how much of its quota a client has left, so keep it
+//! from clients.
 //!
 //! # A log of decisions
 //!

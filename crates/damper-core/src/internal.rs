@@ -31,7 +31,10 @@ use crate::decision_log::DecisionLog;
 use crate::keyed::KeyedLimiter;
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeAllowed, TreeDenied};
-use crate::limit::{Allowed, Denied, KeyedAlgorithm, LimiterRef, RateLimiter, Reservation, TokenBucket, Usage};
+use crate::limit::{
+    Allowed, Denied, KeyedAlgorithm, LimitSet, LimitSetDenied, LimiterRef, Limits, RateLimiter, Reservation,
+    TokenBucket, Usage,
+};
 #[cfg(feature = "alloc")]
 use crate::quota::Plan;
 use crate::quota::Quota;
@@ -296,6 +299,11 @@ pub fn refusal<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm>(
     n: u32,
 ) -> Option<Denied> {
     limiter.refusal(key, n)
+}
+
+/// Returns the refusal that [`LimitSet::check_n`](crate::limit::LimitSet::check_n) would answer, and takes nothing.
+pub fn set_refusal<L: Limits, C: Clock>(limits: &LimitSet<L, C>, n: u32) -> Option<LimitSetDenied> {
+    limits.refusal(&|_| n)
 }
 
 /// Returns whether a caller waits longer because of one refusal than because of another.

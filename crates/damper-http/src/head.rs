@@ -41,6 +41,21 @@ impl<'a> Head<'a> {
         }
     }
 
+    /// Copies the head into a request without a body.
+    #[cfg(feature = "tower")]
+    pub(super) fn to_request(self) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.uri.clone();
+        *request.version_mut() = self.version;
+        *request.headers_mut() = self.headers.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(super::PeerAddress(*peer));
+        }
+        request
+    }
+
     /// Returns the same head with the peer that a layer was made for, if it was.
     #[inline]
     #[must_use]

@@ -68,6 +68,7 @@
 //! | a client of a rate-limited server, which sleeps before a call | [`PacingLayer`] | the same |
 //! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
 //! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
+//! | a server that knows how much each request counts, and a client that passes it on | [`CriticalityLayer`], [`ClientCriticalityLayer`] | `tower`, or `hyper` |
 //! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
 //! | a tonic server | [`RateLimitLayer`] around all services or one | `tower`; `tonic` of `damper` |
 //! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tower`; `tonic` of `damper` |
@@ -89,7 +90,7 @@
 //! [each host](RetryLayer::budget_per_host), or from [`Budgets`] of your own.
 //!
 //! A [`DeadlineLayer`] gives each request of a server one deadline, and a [`ClientDeadlineLayer`] passes the time left on to the next
-//! server.
+//! server. A [`CriticalityLayer`] and a [`ClientCriticalityLayer`] do the same with the class and the tenant of a request.
 //!
 //! A [`ConcurrencyLayer`] refuses requests that a server cannot serve now. A rate limit bounds how many requests may come in a second, a
 //! concurrency limit how many may be in flight. The layer holds a slot until the response has ended. An [`AdmissionLayer`] also decides by
@@ -172,6 +173,7 @@ mod circuit_breaker;
 mod client_gate;
 mod completion;
 mod concurrency;
+mod criticality;
 mod deadline;
 mod head;
 mod hedge;
@@ -182,6 +184,7 @@ mod pacing;
 mod peer;
 mod rate_limit;
 mod retry;
+mod rewrite;
 #[cfg(feature = "tower")]
 mod stack;
 mod telemetry;
@@ -202,6 +205,7 @@ pub use concurrency::{
     AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
     ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, RequestClasses, ShadowedGate,
 };
+pub use criticality::{CallClass, ClassHeaders, ClientCriticalityLayer, CriticalityLayer, TenantNameError};
 pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit};
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
@@ -211,15 +215,17 @@ pub use limit::{
 };
 pub use pacing::{HostPacers, HttpHints, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, RateLimit, RateLimitLayer, RefusalResponse, Refused};
+pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, RefusalResponse, Refused};
 pub use retry::{
     Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
     RetryProtocol, Retrying, TransientFailures,
 };
+pub use rewrite::RewriteService;
 #[cfg(feature = "tower")]
 pub use stack::{
-    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, HttpClient,
-    HttpProtocol, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol, client_stack, server_stack,
+    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart,
+    Explanation, HttpClient, HttpProtocol, PartOutcome, RequestNotMade, ServerStack, StackError, StackPart,
+    StackProtocol, client_stack, server_stack,
 };
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
 pub use timed_body::{ReaderStalled, STALL_LIMIT};

@@ -17,6 +17,7 @@
 //! | percentiles of latencies | [`LivePage::latencies`] |
 //! | concurrency limits, retry budgets, shadow refusals and all else that damper-metrics reads | [`LivePage::source`], [`LivePage::layer`] |
 //! | lines and buttons of the application's own | [`LivePage::status`], [`LivePage::control`] |
+//! | what would happen to a request, at an endpoint for scripts | [`LivePage::explain`] |
 //!
 //! Troubles are at the top: breakers that are not closed, limits that refuse, budgets that are empty. Nothing is sampled while no page is
 //! open, so lines begin when the first one is opened. The changes of breakers, how often they opened, and the totals of counters go further
@@ -50,6 +51,7 @@
 // | `service`, `beside`, `body` | the answers to browsers, alone and beside another service |
 // | `access`, `token` | who may look, and who may change something |
 // | `control`, `primitives` | the changes that browsers ask for, and what they change |
+// | `explain` | the explanations that an operator may ask for |
 // | `sampler` | one reading of everything, for all streams |
 // | `stream` | the samples to one browser |
 // | `hot_keys` | the hottest keys of a log of decisions |
@@ -64,6 +66,7 @@ mod access;
 mod beside;
 mod body;
 mod control;
+mod explain;
 mod hot_keys;
 mod latency;
 mod page;

@@ -2,6 +2,7 @@
 
 use super::access::{Access, Peers, host_name};
 use super::control::{Button, Controls};
+use super::explain::Explainers;
 use super::hot_keys::WatchedLog;
 use super::primitives::{ChangeQuota, SwitchBreaker};
 use super::sampler::{Sampler, Watched, WatchedLatencies};
@@ -23,6 +24,7 @@ use damper_core::quota::Quota;
 use damper_core::time::Clock;
 use damper_http::internal::limits_for_each;
 use damper_http::wire::TrustedProxies;
+use damper_http::{Explanation, Head};
 use damper_metrics::{NamedSource, Source};
 use serde_json::{Value, json};
 
@@ -93,6 +95,7 @@ pub struct LivePage {
     look_token: Option<LiveToken>,
     watched: Watched,
     controls: Controls,
+    explainers: Explainers,
 }
 
 impl Default for LivePage {
@@ -109,6 +112,7 @@ impl Default for LivePage {
             look_token: None,
             watched: Watched::default(),
             controls: Controls::default(),
+            explainers: Explainers::default(),
         }
     }
 }
@@ -196,6 +200,41 @@ impl LivePage {
     ) -> Self {
         let action = Box::new(move || action().map_err(|error| error.to_string()));
         self.controls.buttons.push(Button { name: name.to_owned(), label: label.to_owned(), action });
+        self
+    }
+}
+
+/// Explanations.
+impl LivePage {
+    /// Adds a stack that explains what would happen to a request, at `explain/NAME/PATH` below the page.
+    ///
+    /// The request has the method `GET`, or that in the header `damper-method`, this path, and the query and headers of the request for the
+    /// explanation. Its peer is the address in `damper-client`. The answer is the [JSON](Explanation::to_json) of the explanation, or its text
+    /// with `Accept: text/plain`. Whoever may look may ask. Nothing is taken, however often.
+    ///
+    /// ```text
+    /// $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1
+    /// client limit "client": refuses: rate limit exceeded, retry in 20 ms (0 left of 50/s burst 50)
+    /// limit "server": passes (871 left of 1000/s burst 1000)
+    /// refused by the client limit, retry in 20 ms
+    /// ```
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub extern crate damper_live as live; }
+    /// use damper::Quota;
+    /// use damper::http::server_stack;
+    /// use damper::live::LivePage;
+    ///
+    /// let stack = server_stack().limit_per_client(Quota::per_second(50)).limit(Quota::per_second(1_000));
+    /// let explained = stack.clone();
+    /// let live = LivePage::new().explain("api", move |head| explained.explain(head)).build()?;
+    /// # let _ = (stack, live);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(mut self, name: &str, explain: impl Fn(&Head<'_>) -> Explanation + Send + Sync + 'static) -> Self {
+        self.explainers.0.push((name.to_owned(), Box::new(explain)));
         self
     }
 }
@@ -322,8 +361,20 @@ impl LivePage {
         for host in &mut self.access.hosts {
             *host = host_name(host).ok_or_else(|| LivePageError::Host { host: host.clone() })?;
         }
-        let Self { title, path, interval, patience, most_open, access, proxies, token, look_token, watched, controls } =
-            self;
+        let Self {
+            title,
+            path,
+            interval,
+            patience,
+            most_open,
+            access,
+            proxies,
+            token,
+            look_token,
+            watched,
+            controls,
+            explainers,
+        } = self;
         let page = include_str!("assets/page.html").replace("{title}", &escaped(&title));
         Ok(LiveService::new(Arc::new(Shared {
             page: page.into(),
@@ -340,6 +391,7 @@ impl LivePage {
             has_recorder: watched.recorder.is_some(),
             sampler: Sampler::new(interval, watched),
             controls,
+            explainers,
         })))
     }
 
@@ -350,10 +402,11 @@ impl LivePage {
         }
         OutOfRange::check_duration("interval", self.interval, INTERVALS).map_err(LivePageError::OutOfRange)?;
         let Controls { limits, breakers, buttons } = &self.controls;
-        let names: [Vec<&String>; 3] = [
+        let names: [Vec<&String>; 4] = [
             limits.iter().map(|(name, _)| name).collect(),
             breakers.iter().map(|(name, _)| name).collect(),
             buttons.iter().map(|button| &button.name).collect(),
+            self.explainers.0.iter().map(|(name, _)| name).collect(),
         ];
         for of_kind in names {
             if let Some(name) = of_kind.iter().enumerate().find(|(at, name)| of_kind[..*at].contains(name)) {
@@ -386,7 +439,7 @@ pub enum LivePageError {
         /// The host.
         host: String,
     },
-    /// Two limits, two breakers or two controls have the same name.
+    /// Two limits, two breakers, two controls or two stacks have the same name.
     Repeated {
         /// The name.
         name: String,
@@ -405,7 +458,9 @@ impl fmt::Display for LivePageError {
                 f,
                 "the live page cannot be open to {host:?}, it must be a name or an address without scheme, port and path"
             ),
-            Self::Repeated { name } => write!(f, "the live page has {name:?} twice, so a control cannot name it"),
+            Self::Repeated { name } => {
+                write!(f, "the live page has {name:?} twice, so no control and no explanation can name it")
+            }
         }
     }
 }
@@ -434,6 +489,7 @@ pub(super) struct Shared {
     has_recorder: bool,
     pub(super) sampler: Sampler,
     pub(super) controls: Controls,
+    pub(super) explainers: Explainers,
 }
 
 impl Shared {

@@ -153,6 +153,10 @@ impl LiveService {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
             return Ok(Answer::Now(response));
         }
+        if let Some(target) = file.strip_prefix("explain/") {
+            let (content_type, explanation) = shared.explainers.explain(head, target)?;
+            return Ok(Answer::Now(content(content_type, explanation.into())));
+        }
         let is_head = head.method == Method::HEAD;
         let file = match file {
             "" => content("text/html; charset=utf-8", shared.page.clone()),

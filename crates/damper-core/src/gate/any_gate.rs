@@ -1,6 +1,6 @@
 //! A gate whose type is not known before the program runs.
 
-use super::{AnswerOf, Ask, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
+use super::{AnswerOf, Ask, Forecast, Gate, Permit, Refusal, RefusalKind, Standing, Verdict};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::any::Any;
@@ -63,10 +63,15 @@ impl<Q: ?Sized> Ask<Q> for AnyGate<Q> {
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         self.0.ask(call)
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<AnyRefusal> {
+        self.0.forecast(call)
+    }
 }
 
 trait DynGate<Q: ?Sized> {
     fn ask(&self, call: &Q) -> AnswerOf<AnyGate<Q>>;
+    fn forecast(&self, call: &Q) -> Forecast<AnyRefusal>;
     fn refusal(&self) -> Option<AnyRefusal>;
     fn refused_unasked(&self, refusal: &AnyRefusal);
 }
@@ -83,6 +88,10 @@ where
             |wait| Box::pin(async move { wait.await.map(AnyPermit::new).map_err(AnyRefusal::new) }) as _,
             AnyRefusal::new,
         )
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<AnyRefusal> {
+        Ask::forecast(self, call).map(AnyRefusal::new)
     }
 
     fn refusal(&self) -> Option<AnyRefusal> {

@@ -1,6 +1,6 @@
 //! An admission as a gate, which knows the class, the tenant and the deadline of each call.
 
-use super::{AnswerOf, Ask, Gate, Measured, Never};
+use super::{AnswerOf, Ask, Forecast, Gate, Measured, Never};
 use crate::concurrency::{Admission, AdmissionPermit, AdmissionRequest, LimitRule, NotAdmitted};
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -22,6 +22,10 @@ macro_rules! admission_gate {
             fn ask(&self, request: &AdmissionRequest) -> AnswerOf<Self> {
                 let ($gate, $request) = (self, *request);
                 $admit.map(Measured::from).into()
+            }
+
+            fn forecast(&self, request: &AdmissionRequest) -> Forecast<NotAdmitted> {
+                Admission::refusal(self, *request).into()
             }
         }
     };
@@ -106,5 +110,9 @@ impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: ClassOf<Q>> Ask<Q> for Classes<G, F
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         self.gate.ask(&self.class.request(call))
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        self.gate.forecast(&self.class.request(call))
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that cost more than one token.
 
-use super::{AnswerOf, Ask, Gate};
+use super::{AnswerOf, Ask, Forecast, Gate};
 use crate::limit::Limiter;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
@@ -13,12 +13,24 @@ use alloc::sync::Arc;
 pub trait AskCost<Q: ?Sized>: Gate {
     /// Decides whether this call of `tokens` tokens may pass.
     fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self>;
+
+    /// Returns the answer that this call of `tokens` tokens would get now, and changes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
+    fn forecast_cost(&self, call: &Q, tokens: u32) -> Forecast<Self::Refusal> {
+        _ = (call, tokens);
+        Forecast::Unknown
+    }
 }
 
 impl<L: Limiter + ?Sized, Q: ?Sized> AskCost<Q> for &L {
     #[inline]
     fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
         self.try_acquire(tokens).into()
+    }
+
+    fn forecast_cost(&self, _: &Q, tokens: u32) -> Forecast<Self::Refusal> {
+        (**self).forecast(tokens)
     }
 }
 
@@ -27,6 +39,10 @@ impl<L: Limiter + ?Sized, Q: ?Sized> AskCost<Q> for Arc<L> {
     #[inline]
     fn ask_cost(&self, _: &Q, tokens: u32) -> AnswerOf<Self> {
         self.try_acquire(tokens).into()
+    }
+
+    fn forecast_cost(&self, _: &Q, tokens: u32) -> Forecast<Self::Refusal> {
+        (**self).forecast(tokens)
     }
 }
 
@@ -77,5 +93,9 @@ impl<Q: ?Sized, G: AskCost<Q>, F: Fn(&Q) -> u32> Ask<Q> for Costs<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         self.gate.ask_cost(call, (self.cost)(call))
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        self.gate.forecast_cost(call, (self.cost)(call))
     }
 }

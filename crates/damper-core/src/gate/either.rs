@@ -1,7 +1,7 @@
 //! One of two gates, and what it gives.
 
 use super::refusal::source_of_refusal;
-use super::{AnswerOf, Ask, Gate, Impossible, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
+use super::{AnswerOf, Ask, Forecast, Gate, Impossible, Permit, Refusal, RefusalKind, Standing, Verdict, WaitsWith};
 use core::error::Error;
 use core::fmt;
 use core::pin::Pin;
@@ -71,6 +71,13 @@ impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Either<A, B> {
         match self {
             Self::First(gate) => gate.ask(call).map(Either::First, EitherWait::first, Either::First),
             Self::Second(gate) => gate.ask(call).map(Either::Second, EitherWait::second, Either::Second),
+        }
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<Self::Refusal> {
+        match self {
+            Self::First(gate) => gate.forecast(call).map(Either::First),
+            Self::Second(gate) => gate.forecast(call).map(Either::Second),
         }
     }
 }

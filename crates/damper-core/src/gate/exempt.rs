@@ -1,6 +1,6 @@
 //! Gates that not every call is asked at: some calls are exempt, or there is no gate.
 
-use super::{Answer, AnswerOf, Ask, Gate, WaitFor};
+use super::{Answer, AnswerOf, Ask, Forecast, Gate, WaitFor};
 
 /// Whether a call is exempt from a gate. Every closure `|call: &Call| -> bool` says it.
 pub trait IsExempt<Q: ?Sized> {
@@ -69,6 +69,10 @@ impl<Q: ?Sized, G: Ask<Q>, F: IsExempt<Q>> Ask<Q> for Exempt<G, F> {
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         if self.is_exempt.is_exempt(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        if self.is_exempt.is_exempt(call) { Forecast::Pass(None) } else { self.gate.forecast(call) }
+    }
 }
 
 /// A gate that may be absent: without it every call passes.
@@ -97,6 +101,10 @@ impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Option<G> {
             None => Answer::Pass(None),
             Some(gate) => asked(gate.ask(call)),
         }
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        self.as_ref().map_or(Forecast::Pass(None), |gate| gate.forecast(call))
     }
 }
 

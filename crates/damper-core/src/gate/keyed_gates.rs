@@ -1,6 +1,6 @@
 //! Stores of gates, in an `Arc` that calls share.
 
-use super::{AnswerOf, Ask, AskKey, AskKeyCost, Gate, GateOfKey, GateStore, Never};
+use super::{AnswerOf, Ask, AskKey, AskKeyCost, Forecast, Gate, GateOfKey, GateStore, Never};
 use crate::concurrency::{BulkheadFull, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Denied, KeyedAlgorithm};
@@ -96,11 +96,19 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKey<K> fo
     fn ask_key(&self, key: &K) -> AnswerOf<Self> {
         self.check(key).map(drop).into()
     }
+
+    fn forecast_key(&self, key: &K) -> Forecast<Denied> {
+        KeyedLimiter::refusal(self, key, 1).into()
+    }
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKeyCost<K> for Arc<KeyedLimiter<K, C, S, A>> {
     #[inline]
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         self.check_n(key, tokens).map(drop).into()
+    }
+
+    fn forecast_key_cost(&self, key: &K, tokens: u32) -> Forecast<Denied> {
+        KeyedLimiter::refusal(self, key, tokens).into()
     }
 }

@@ -30,6 +30,7 @@
 // | `refusals` | the refusals of damper's own gates |
 // | `ending` | `Ending`: how a call ended, and the tables of HTTP's statuses and gRPC's codes |
 // | `verdict` | `Verdict`: the ending, and what else is known of the call |
+// | `forecast` | `Forecast`: what a gate would answer, without being asked |
 // | `own_gates` | damper's own types as gates |
 // | `keyed_gates` | damper's keyed types as stores of gates |
 // | `measured` | `Measured`: the permit of a gate that measures the load |
@@ -46,6 +47,7 @@ mod costs;
 mod either;
 mod ending;
 mod exempt;
+mod forecast;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod keyed_gates;
 mod measured;
@@ -74,6 +76,7 @@ pub use costs::{AskCost, Costs};
 pub use either::Either;
 pub use ending::Ending;
 pub use exempt::{Exempt, IsExempt};
+pub use forecast::Forecast;
 use measured::Measured;
 use never::Impossible;
 pub use never::Never;
@@ -196,6 +199,15 @@ pub trait Gate {
 pub trait Ask<Q: ?Sized>: Gate {
     /// Decides whether this call may pass.
     fn ask(&self, call: &Q) -> AnswerOf<Self>;
+
+    /// Returns the answer that this call would get now, and changes nothing. Default: [`Forecast::Unknown`].
+    ///
+    /// It takes nothing and writes nothing: neither tokens, nor slots, counts or first uses. So it may be asked at any time, about calls
+    /// that are never made.
+    fn forecast(&self, call: &Q) -> Forecast<Self::Refusal> {
+        _ = call;
+        Forecast::Unknown
+    }
 }
 
 /// A gate at which no call waits.

@@ -1,6 +1,6 @@
 //! Damper's own types as gates, where calls share them: in an `Arc`, or in a `static`.
 
-use super::{AnswerOf, Ask, Ending, Gate, Measured, Never, Permit, Verdict};
+use super::{AnswerOf, Ask, Ending, Forecast, Gate, Measured, Never, Permit, Verdict};
 use crate::breaker::{self, BreakerRef, CircuitBreaker, CircuitOpen, OnStateChange};
 use crate::concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, BulkheadPermit, LimitRule};
 use crate::limit::{Denied, Limiter};
@@ -19,6 +19,7 @@ macro_rules! shared_gate {
         $(#[$attribute:meta])*
         [$($generics:tt)*] $handle:ty, $permit:ty, $refusal:ty, |$gate:ident| $ask:expr
         $(, refusal: |$closed:ident| $refusal_of_all:expr)?
+        $(, forecast: |$forecast_gate:ident| $forecast:expr)?
     ) => {
         $(#[$attribute])*
         impl<$($generics)*> Gate for $handle {
@@ -42,47 +43,56 @@ macro_rules! shared_gate {
                 let $gate = self;
                 $ask.into()
             }
+
+            $(
+                fn forecast(&self, _: &Q) -> Forecast<$refusal> {
+                    let $forecast_gate = self;
+                    $forecast.into()
+                }
+            )?
         }
     };
 }
 
 shared_gate!(['a, C: Clock, L: OnStateChange] &'a CircuitBreaker<C, L>, breaker::Permit<Self>, CircuitOpen,
-    |gate| (*gate).try_acquire(), refusal: |gate| CircuitBreaker::refusal(gate));
+    |gate| (*gate).try_acquire(), refusal: |gate| CircuitBreaker::refusal(gate), forecast: |gate| CircuitBreaker::refusal(gate));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock, L: OnStateChange] Arc<CircuitBreaker<C, L>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| gate.try_acquire_owned(), refusal: |gate| CircuitBreaker::refusal(gate));
+    |gate| gate.try_acquire_owned(), refusal: |gate| CircuitBreaker::refusal(gate), forecast: |gate| CircuitBreaker::refusal(gate));
 
 shared_gate!(['a, C: Clock, L: OnStateChange, D: Clock, M: OnStateChange]
     &'a Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| (*gate).try_acquire(), refusal: |gate| gate.in_force().refusal());
+    |gate| (*gate).try_acquire(), refusal: |gate| gate.in_force().refusal(), forecast: |gate| gate.in_force().refusal());
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock, L: OnStateChange, D: Clock, M: OnStateChange]
     Arc<Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| gate.try_acquire_owned(), refusal: |gate| gate.in_force().refusal());
+    |gate| gate.try_acquire_owned(), refusal: |gate| gate.in_force().refusal(), forecast: |gate| gate.in_force().refusal());
 
 shared_gate!(['a, C: Clock] &'a AdaptiveThrottle<C>, ThrottlePermit<Self>, Throttled, |gate| (*gate).try_acquire());
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock] Arc<AdaptiveThrottle<C>>, ThrottlePermit<Self>, Throttled, |gate| gate.try_acquire_owned());
 
-shared_gate!(['a, C: Clock] &'a Bulkhead<C>, BulkheadPermit<Self>, BulkheadFull, |gate| (*gate).try_acquire());
+shared_gate!(['a, C: Clock] &'a Bulkhead<C>, BulkheadPermit<Self>, BulkheadFull, |gate| (*gate).try_acquire(),
+    forecast: |gate| Bulkhead::refusal(gate));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    [C: Clock] Arc<Bulkhead<C>>, BulkheadPermit<Self>, BulkheadFull, |gate| gate.try_acquire_owned());
+    [C: Clock] Arc<Bulkhead<C>>, BulkheadPermit<Self>, BulkheadFull, |gate| gate.try_acquire_owned(),
+    forecast: |gate| Bulkhead::refusal(gate));
 
 shared_gate!(#[cfg(target_has_atomic = "64")]
     ['a, 'w] &'a WordBulkhead<'w>, WordPermit<'w>, BulkheadFull, |gate| gate.enter());
 
 shared_gate!(['a, R: LimitRule, C: Clock] &'a AdaptiveLimit<R, C>, Measured<BulkheadPermit<Self>>, BulkheadFull,
-    |gate| (*gate).try_acquire().map(Measured::from));
+    |gate| (*gate).try_acquire().map(Measured::from), forecast: |gate| AdaptiveLimit::refusal(gate));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [R: LimitRule, C: Clock] Arc<AdaptiveLimit<R, C>>, Measured<BulkheadPermit<Self>>, BulkheadFull,
-    |gate| gate.try_acquire_owned().map(Measured::from));
+    |gate| gate.try_acquire_owned().map(Measured::from), forecast: |gate| AdaptiveLimit::refusal(gate));
 
 // Every limiter, so also one of a user's own.
 shared_gate!(#[diagnostic::do_not_recommend]
-    ['a, L: Limiter + ?Sized] &'a L, (), Denied, |gate| gate.try_acquire(1));
+    ['a, L: Limiter + ?Sized] &'a L, (), Denied, |gate| gate.try_acquire(1), forecast: |gate| Limiter::forecast(*gate, 1));
 shared_gate!(#[diagnostic::do_not_recommend]
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    [L: Limiter + ?Sized] Arc<L>, (), Denied, |gate| gate.try_acquire(1));
+    [L: Limiter + ?Sized] Arc<L>, (), Denied, |gate| gate.try_acquire(1), forecast: |gate| Limiter::forecast(&**gate, 1));
 
 impl<B: BreakerRef> Permit for breaker::Permit<B> {
     #[inline]

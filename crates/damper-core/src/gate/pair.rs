@@ -1,6 +1,6 @@
 //! Two gates, one behind the other.
 
-use super::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Gate, Impossible, Permit, Verdict, WaitsWith};
+use super::{Answer, AnswerOf, Ask, AtOnce, Either, Ending, Forecast, Gate, Impossible, Permit, Verdict, WaitsWith};
 use core::marker::PhantomData;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -43,6 +43,16 @@ impl<Q: ?Sized, A: Ask<Q> + AtOnce, B: Ask<Q>> Ask<Q> for (A, B) {
                 first.end(&Verdict::of(Ending::NotSent));
                 Answer::Refuse(Either::Second(refusal))
             }
+        }
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<Self::Refusal> {
+        match self.0.forecast(call) {
+            Forecast::Pass(standing) => match self.1.forecast(call) {
+                Forecast::Pass(second) => Forecast::Pass(standing.or(second)),
+                other => other.map(Either::Second),
+            },
+            other => other.map(Either::First),
         }
     }
 }

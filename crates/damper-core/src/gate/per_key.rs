@@ -1,6 +1,6 @@
 //! A gate for each key.
 
-use super::{AnswerOf, Ask, AskCost, Gate};
+use super::{AnswerOf, Ask, AskCost, Forecast, Gate};
 
 /// Says the key of a call.
 ///
@@ -34,12 +34,28 @@ impl<Q: ?Sized, K, F: Fn(&Q) -> K> KeyOf<Q> for F {
 pub trait AskKey<K: ?Sized>: Gate {
     /// Asks the gate of this key about a call.
     fn ask_key(&self, key: &K) -> AnswerOf<Self>;
+
+    /// Returns the answer that a call with this key would get now, and changes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
+    fn forecast_key(&self, key: &K) -> Forecast<Self::Refusal> {
+        _ = key;
+        Forecast::Unknown
+    }
 }
 
 /// A store of limits, whose calls may cost more than one token.
 pub trait AskKeyCost<K: ?Sized>: AskKey<K> {
     /// Asks the limit of this key about a call of `tokens` tokens.
     fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self>;
+
+    /// Returns the answer that a call of `tokens` tokens would get now, and changes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
+    fn forecast_key_cost(&self, key: &K, tokens: u32) -> Forecast<Self::Refusal> {
+        _ = (key, tokens);
+        Forecast::Unknown
+    }
 }
 
 /// A store of gates that can be had one by one: of breakers, throttles, bulkheads and adaptive limits.
@@ -110,11 +126,19 @@ impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> Ask<Q> for PerKey<F, S> {
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         self.key.with_key(call, |key| self.store.ask_key(key))
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<Self::Refusal> {
+        self.key.with_key(call, |key| self.store.forecast_key(key))
+    }
 }
 
 impl<Q: ?Sized, F: KeyOf<Q>, S: AskKeyCost<F::Key>> AskCost<Q> for PerKey<F, S> {
     #[inline]
     fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self> {
         self.key.with_key(call, |key| self.store.ask_key_cost(key, tokens))
+    }
+
+    fn forecast_cost(&self, call: &Q, tokens: u32) -> Forecast<Self::Refusal> {
+        self.key.with_key(call, |key| self.store.forecast_key_cost(key, tokens))
     }
 }

@@ -1,6 +1,6 @@
 //! A gate that calls share by a pointer.
 
-use super::{AnswerOf, Ask, Gate};
+use super::{AnswerOf, Ask, Forecast, Gate};
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
@@ -64,6 +64,10 @@ impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Shared<G> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         self.0.ask(call)
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        self.0.forecast(call)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Calls that wait for their turn.
 
-use super::{Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use super::{
+    Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor,
+};
 use crate::concurrency::{
     AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
     BulkheadRef, FullCause, LimitRule, RefusalCause,
 };
-use crate::limit::{AcquireFuture, Denied, Limiter as _, RateLimiter, TokenBucket};
+use crate::limit::{AcquireFuture, Denied, Limiter, RateLimiter, TokenBucket};
 use crate::setting::Setting;
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
@@ -36,6 +38,12 @@ pub trait AskPatient<Q: ?Sized>: Patient {
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
+
+    /// Returns the answer that this call would get now, and changes nothing. Default: [`Forecast::Unknown`].
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        _ = (call, patience);
+        Forecast::Unknown
+    }
 }
 
 /// A gate at which calls can wait, and may cost more than one token.
@@ -48,6 +56,9 @@ pub trait AskCostPatient<Q: ?Sized>: Patient {
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal>;
+
+    /// Returns the answer that this call would get now, and changes nothing.
+    fn forecast_cost_patiently(&self, call: &Q, tokens: u32, patience: Patience) -> Forecast<Self::Refusal>;
 }
 
 /// For how long a call may wait.
@@ -192,6 +203,11 @@ impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for W
         let patience = Patience::of(self.longest.get(), self.time_left.left(call));
         self.gate.ask_patiently(call, patience, &self.sleep)
     }
+
+    fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
+        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        self.gate.forecast_patiently(call, patience)
+    }
 }
 
 /// Makes a handle of a bulkhead or an adaptive limit a gate at which calls can wait.
@@ -220,6 +236,16 @@ macro_rules! patient_gate {
                     Ok(permit) => Answer::Pass(permit.into()),
                     Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
+                }
+            }
+
+            fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+                if patience.is_late() {
+                    return Forecast::Refuse(self.$acquire().timed_out());
+                }
+                match self.forecast(call) {
+                    Forecast::Refuse(full) if full.cause() == FullCause::NoSlot => Forecast::Wait,
+                    other => other,
                 }
             }
         }
@@ -288,6 +314,13 @@ macro_rules! patient_admission {
                     Err(refused) => Answer::Refuse(refused),
                 }
             }
+
+            fn forecast_patiently(&self, request: &AdmissionRequest, _: Patience) -> Forecast<Self::Refusal> {
+                match self.forecast(request) {
+                    Forecast::Refuse(refused) if refused.cause() == RefusalCause::NoSlot => Forecast::Wait,
+                    other => other,
+                }
+            }
         }
     };
 }
@@ -310,6 +343,10 @@ impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> fo
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
         self.gate.ask_patiently(&self.class.request(call), patience, sleep)
     }
+
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        self.gate.forecast_patiently(&self.class.request(call), patience)
+    }
 }
 
 /// Makes a handle of a rate limiter a gate at which calls can wait.
@@ -331,6 +368,10 @@ macro_rules! patient_limiter {
             ) -> Answer<(), Self::Turn<S>, Denied> {
                 self.ask_cost_patiently(call, 1, patience, sleep)
             }
+
+            fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Denied> {
+                self.forecast_cost_patiently(call, 1, patience)
+            }
         }
 
         $(#[$attribute])*
@@ -347,6 +388,13 @@ macro_rules! patient_limiter {
                 match $gate.try_acquire($tokens) {
                     Ok(()) => Answer::Pass(()),
                     Err(_) => Answer::Wait($acquire.within(patience.longest()).sleeping_by(sleep.clone())),
+                }
+            }
+
+            fn forecast_cost_patiently(&self, _: &Q, tokens: u32, _: Patience) -> Forecast<Denied> {
+                match Limiter::forecast(self, tokens) {
+                    Forecast::Refuse(_) => Forecast::Wait,
+                    other => other,
                 }
             }
         }
@@ -370,6 +418,10 @@ impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
         self.gate.ask_cost_patiently(call, (self.cost)(call), patience, sleep)
+    }
+
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        self.gate.forecast_cost_patiently(call, (self.cost)(call), patience)
     }
 }
 

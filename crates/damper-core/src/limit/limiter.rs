@@ -1,6 +1,7 @@
 //! The trait of all limiters without keys.
 
 use super::{Denied, Usage};
+use crate::gate::Forecast;
 
 /// Decides on tokens at once, without a key.
 ///
@@ -114,6 +115,14 @@ pub trait Limiter {
     ///
     /// For several limits it describes the one with the fewest tokens left.
     fn usage(&self) -> Usage;
+
+    /// Returns the answer that a call of `n` tokens would get now, and takes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        _ = n;
+        Forecast::Unknown
+    }
 }
 
 /// Implements [`Limiter`] for a type of pointer to a limiter.
@@ -129,6 +138,10 @@ macro_rules! limiter_by_pointer {
             #[inline]
             fn usage(&self) -> Usage {
                 (**self).usage()
+            }
+
+            fn forecast(&self, n: u32) -> Forecast<Denied> {
+                (**self).forecast(n)
             }
         }
     };

@@ -1,6 +1,7 @@
 //! A limiter that a server's `Retry-After` stops.
 
 use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
+use crate::gate::Forecast;
 use crate::ramp::{Slope, Turns};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::random::scatter;
@@ -236,30 +237,32 @@ impl<L, C: Clock> Pausable<L, C> {
     }
 
     /// Returns the refusal of `n` tokens while the limiter is paused or returns from a pause.
+    ///
+    /// `turn` takes a turn of the ramp, or looks at the next.
     #[inline]
-    fn refusal(&self, n: u32) -> Option<Denied> {
+    fn refusal(&self, n: u32, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Denied> {
         // ORDERING: Acquire, as in `rest`.
         let until = self.until.load(Ordering::Acquire);
-        if n == 0 || until == NEVER_PAUSED { None } else { self.refusal_until(until) }
+        if n == 0 || until == NEVER_PAUSED { None } else { self.refusal_until(until, turn) }
     }
 
     #[cold]
-    fn refusal_until(&self, until: u64) -> Option<Denied> {
-        let rest = self.rest_until(until).or_else(|| self.returning(until))?;
+    fn refusal_until(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Denied> {
+        let rest = self.rest_until(until).or_else(|| self.returning(until, turn))?;
         Some(Denied::counted_by(self.frequency(), 0, rest, rest))
     }
 
-    /// Takes a turn of the ramp after the pause that ended at `until`.
+    /// Asks for a turn of the ramp after the pause that ended at `until`.
     ///
     /// If it is not one of the share, returns when the share has doubled.
-    fn returning(&self, until: u64) -> Option<Ticks> {
+    fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
         let slope = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
         // A pause that counts as passed although its end is ahead has ended long ago, and so has its ramp.
         let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
         let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
         let stage = slope.stage_at(elapsed)?;
-        if self.turns.take(stage.parts, scatter(0, until)) {
+        if turn(&self.turns, stage.parts, scatter(0, until)) {
             return None;
         }
         let ticks = (u128::from(stage.grows_in) * frequency).div_ceil(MICROS_PER_SECOND);
@@ -294,7 +297,7 @@ impl<L, C: Clock> Pausable<L, C> {
     where
         L: Checkable,
     {
-        match self.refusal(n) {
+        match self.refusal(n, Turns::take) {
             Some(denied) => Err(denied),
             None => self.limiter.take(n),
         }
@@ -304,9 +307,16 @@ impl<L, C: Clock> Pausable<L, C> {
 impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
     #[inline]
     fn try_acquire(&self, n: u32) -> Result<(), Denied> {
-        match self.refusal(n) {
+        match self.refusal(n, Turns::take) {
             Some(denied) => Err(denied),
             None => self.limiter.try_acquire(n),
+        }
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        match self.refusal(n, Turns::peek) {
+            Some(denied) => Forecast::Refuse(denied),
+            None => self.limiter.forecast(n),
         }
     }
 

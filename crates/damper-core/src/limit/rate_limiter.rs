@@ -2,6 +2,7 @@
 
 use super::algorithm::{JudgedTake, Look, Verdict};
 use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
+use crate::gate::Forecast;
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
 use crate::time::{Clock, DefaultClock};
@@ -362,6 +363,10 @@ impl<A: Algorithm, C: Clock> Limiter for RateLimiter<A, C> {
     #[inline]
     fn usage(&self) -> Usage {
         self.peek()
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.refusal(n).into()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Gates in shadow mode.
 
 use super::Shadowed;
-use crate::gate::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Standing, Verdict, WaitsWith};
+use crate::gate::{Answer, AnswerOf, Ask, Ending, Forecast, Gate, Permit, Standing, Verdict, WaitsWith};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -32,6 +32,11 @@ impl<A: Gate, B: Gate> Gate for Shadowed<A, B> {
 }
 
 impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
+    /// Returns the forecast of the gate in force.
+    fn forecast(&self, call: &Q) -> Forecast<A::Refusal> {
+        self.in_force.forecast(call)
+    }
+
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
         let (in_force, candidate) = (self.in_force.ask(call), self.candidate.ask(call).at_once());
         if let Some(candidate) = &candidate {

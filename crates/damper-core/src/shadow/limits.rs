@@ -1,6 +1,7 @@
 //! Limiters in shadow mode, with keys and without.
 
 use super::Shadowed;
+use crate::gate::Forecast;
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, Limiter, RateLimiter, Usage};
 use crate::time::Clock;
@@ -46,6 +47,10 @@ impl<L: Limiter, S: Limiter> Limiter for Shadowed<L, S> {
     #[inline]
     fn usage(&self) -> Usage {
         self.in_force.usage()
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.in_force.forecast(n)
     }
 }
 

@@ -18,6 +18,8 @@ mod extreme_clocks;
 #[cfg(feature = "std")]
 mod fast_seed;
 #[cfg(feature = "std")]
+mod forecasts;
+#[cfg(feature = "std")]
 mod gates;
 mod keyed;
 mod limit;

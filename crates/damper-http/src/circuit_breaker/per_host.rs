@@ -8,7 +8,7 @@ use damper_core::OutOfRange;
 use damper_core::breaker::{
     BreakerConfig, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
 };
-use damper_core::gate::{AnswerOf, Ask, Gate, Never};
+use damper_core::gate::{AnswerOf, Ask, Forecast, Gate, Never};
 use damper_core::internal::keyed_breakers;
 use damper_core::store::BoundedStore;
 use damper_core::time::{DefaultClock, Seed};
@@ -144,6 +144,11 @@ impl Ask<Head<'_>> for PerHost {
         let permit = breaker.try_acquire_owned();
         self.0.listener.telemetry.record_call(&permit, || breaker.state());
         permit.into()
+    }
+
+    /// The first call to a host passes, because its breaker is closed.
+    fn forecast(&self, head: &Head<'_>) -> Forecast<CircuitOpen> {
+        head.with_host(|host| self.0.hosts.inspect(host, CircuitBreaker::refusal)).flatten().into()
     }
 }
 

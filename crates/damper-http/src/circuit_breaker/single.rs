@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, OnStateChange, SetConfigError, StateChange};
-use damper_core::gate::{AnswerOf, Ask, AtOnce, Gate};
+use damper_core::gate::{AnswerOf, Ask, AtOnce, Forecast, Gate};
 use damper_core::time::{Clock, DefaultClock, Monotonic};
 
 /// One breaker for all requests, whose calls are counted and logged under a name. Clones share it.
@@ -120,6 +120,10 @@ where
         let permit = self.breaker.ask(call).into_result();
         self.telemetry.record_call(&permit, || self.breaker.state());
         permit.into()
+    }
+
+    fn forecast(&self, call: &Q) -> Forecast<CircuitOpen> {
+        self.breaker.forecast(call)
     }
 }
 

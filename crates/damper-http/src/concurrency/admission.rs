@@ -65,7 +65,7 @@ use damper_core::time::{Clock, DefaultClock, Sleep};
 /// # }
 /// ```
 pub struct AdmissionLayer<S: Sleep + Clone, R: LimitRule = ProbedGradient, C: Clock = DefaultClock, V = EveryStatus>(
-    ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
+    pub(crate) ConcurrencyLayer<AdmissionGate<S, R, C>, V>,
 );
 
 #[cfg(feature = "tokio")]
@@ -124,7 +124,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock> AdmissionLayer<S, R, C> {
 }
 
 impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
-    /// Sets how much a request counts. Default: [`Criticality::Critical`].
+    /// Sets how much a request counts.
+    ///
+    /// Default: the class that a [`CriticalityLayer`](crate::CriticalityLayer) outside has found, or else [`Criticality::Critical`].
     ///
     /// Strict priority starves: while the higher classes use up the capacity, the lower ones get nothing.
     #[must_use]
@@ -132,7 +134,9 @@ impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> AdmissionLayer<S, R, C, V> {
         self.with_classes(|classes| classes.criticality(criticality))
     }
 
-    /// Sets whose request it is: anything that can be hashed. Default: all requests are one tenant's.
+    /// Sets whose request it is: anything that can be hashed.
+    ///
+    /// Default: the tenant that a [`CriticalityLayer`](crate::CriticalityLayer) outside has found. Requests without a tenant are one tenant's.
     ///
     /// A client that chooses its own name gets a share for each, so take one that was verified before. The closure returns the name,
     /// not a reference into the request: `|head| head.headers.get("x-tenant").cloned()`.

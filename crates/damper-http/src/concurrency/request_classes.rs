@@ -2,6 +2,7 @@
 
 use super::AdmissionGate;
 use crate::Head;
+use crate::criticality::CallClass;
 use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
@@ -13,7 +14,8 @@ use damper_core::setting::Setting;
 
 /// Says the class, the tenant and the deadline of a request of HTTP.
 ///
-/// The deadline is the [`Deadline`] in the extensions of the request. Unless a setter says otherwise, requests are of one class and of one tenant.
+/// The deadline is the [`Deadline`] in the extensions of the request, and the class and the tenant are those of the [`CallClass`] there. Unless
+/// a setter says otherwise, requests without one are of one class and of one tenant.
 ///
 /// An [`AdmissionLayer`](crate::AdmissionLayer) has one. It is public for gates of your own that contain an admission.
 ///
@@ -53,7 +55,9 @@ type AddTenant = Arc<dyn Fn(&Head<'_>, AdmissionRequest) -> AdmissionRequest + S
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl RequestClasses {
-    /// Puts all requests into one class and of one tenant.
+    /// Takes the class and the tenant of each request from its [`CallClass`].
+    ///
+    /// Requests without one are of one class and of one tenant.
     #[must_use]
     pub const fn new() -> Self {
         Self { criticality: None, add_tenant: None, longest_wait: Setting::constant(LONGEST_WAIT) }
@@ -94,11 +98,18 @@ impl ClassOf<Head<'_>> for RequestClasses {
     #[inline]
     fn request(&self, head: &Head<'_>) -> AdmissionRequest {
         let mut request = AdmissionRequest::new();
-        if let Some(criticality) = &self.criticality {
-            request = request.criticality(criticality(head));
+        // Closures for both say all, so the extensions need not be searched.
+        let says_all = self.criticality.is_some() && self.add_tenant.is_some();
+        let class = if says_all { None } else { head.extensions.get::<CallClass>() };
+        match (&self.criticality, class) {
+            (Some(criticality), _) => request = request.criticality(criticality(head)),
+            (None, Some(class)) => request = request.criticality(class.criticality()),
+            (None, None) => {}
         }
-        if let Some(add_tenant) = &self.add_tenant {
-            request = add_tenant(head, request);
+        match (&self.add_tenant, class.and_then(CallClass::tenant_value)) {
+            (Some(add_tenant), _) => request = add_tenant(head, request),
+            (None, Some(tenant)) => request = request.tenant(tenant),
+            (None, None) => {}
         }
         match head.extensions.get::<Deadline>() {
             Some(deadline) if !deadline.is_never() => request.by(deadline),

@@ -14,6 +14,8 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
+#[cfg(feature = "tower")]
+use damper_core::gate::Forecast;
 #[cfg(doc)]
 use damper_core::gate::Refusal;
 #[cfg(feature = "tower")]
@@ -208,6 +210,14 @@ impl<L: for<'a> Ask<Head<'a>>> ConcurrencyLayer<L> {
     /// ```
     pub fn new(limit: L) -> Self {
         Self { shared: Arc::new(SharedSettings::new(limit)), completion: WhileBodyLasts::new() }
+    }
+}
+
+impl<L: Gate + for<'a> Ask<Head<'a>>, V> ConcurrencyLayer<L, V> {
+    /// Returns what the limit would answer to a request now, and changes nothing. An exempt request passes.
+    #[cfg(feature = "tower")]
+    pub(crate) fn forecast(&self, head: &Head<'_>) -> Forecast<L::Refusal> {
+        self.shared.gate.forecast(head)
     }
 }
 

@@ -11,6 +11,8 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::time::Duration;
+#[cfg(feature = "tower")]
+use damper_core::deadline::Deadline;
 use damper_core::deadline::{Arrival, SkewGuard};
 use damper_core::setting::Setting;
 use damper_core::time::Sleep;
@@ -173,6 +175,17 @@ impl<S> DeadlineLayer<S> {
     pub fn named(mut self, name: &str) -> Self {
         self.telemetry = Telemetry::new(Kind::ServerDeadline, name);
         self
+    }
+}
+
+impl<S> DeadlineLayer<S> {
+    /// Returns the deadline that a request of this head would get now.
+    ///
+    /// The guard against skew is not asked, because it counts.
+    #[cfg(feature = "tower")]
+    pub(crate) fn forecast(&self, head: &Head<'_>) -> Deadline {
+        let deadline = self.timeouts.deadline(head, &Protocol::of(head));
+        self.instants.deadline(head.headers).map_or(deadline, |instant| deadline.earlier(instant))
     }
 }
 

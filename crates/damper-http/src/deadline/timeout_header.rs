@@ -68,13 +68,20 @@ pub(super) struct InstantHeader {
 }
 
 impl InstantHeader {
+    /// Reads the deadline of a request by the system clock.
+    ///
+    /// It returns `None` if there is none, or if it is malformed.
+    pub(super) fn deadline(&self, headers: &HeaderMap) -> Option<Deadline> {
+        let instant = Duration::from_millis(number_in(headers, self.name.as_ref()?)?);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Some(Deadline::after(instant.saturating_sub(now)))
+    }
+
     /// Reads the deadline of a request by the system clock, and decides on it.
     ///
     /// It returns `None` if there is none, or if it is malformed.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<(Deadline, Arrival)> {
-        let instant = Duration::from_millis(number_in(headers, self.name.as_ref()?)?);
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let deadline = Deadline::after(instant.saturating_sub(now));
+        let deadline = self.deadline(headers)?;
         let arrival = match &self.guard {
             Some(guard) => guard.arrived(&deadline),
             None => deadline.check().map_or_else(Arrival::Expired, |()| Arrival::InTime),

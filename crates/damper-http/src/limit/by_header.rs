@@ -1,9 +1,10 @@
 //! A limit for each value of a header.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
+use damper_core::gate::Forecast;
 use damper_core::keyed::KeyedLimiter;
 use http::HeaderName;
 
@@ -47,6 +48,11 @@ impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let (value, limits) = self.of(head);
         limits.decide(value, cost, detail)
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        let (value, limits) = self.of(head);
+        limits.forecast(value, cost)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -1,9 +1,10 @@
 //! A limit for each key.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
+use damper_core::gate::Forecast;
 use damper_core::keyed::KeyedLimiter;
 
 /// A limit for each key, which a closure returns.
@@ -40,6 +41,10 @@ impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
     #[inline]
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         self.limits.decide(&(self.key)(head), cost, detail)
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        self.limits.forecast(&(self.key)(head), cost)
     }
 }
 

@@ -4,7 +4,11 @@ use super::{Detail, Limit, LimitAnswer, LimitDecision, Limited, NoWait, Refusal,
 use crate::Head;
 use core::time::Duration;
 use damper_core::RateLimiter32;
-use damper_core::limit::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Striped, Usage};
+use damper_core::gate::Forecast;
+use damper_core::internal::set_refusal;
+use damper_core::limit::{
+    Algorithm, Allowed, Denied, LimitSet, LimitSetDenied, Limiter, Limits, RateLimiter, Striped, Usage,
+};
 use damper_core::quota::Quota;
 use damper_core::time::{Clock, FixedFrequency};
 
@@ -21,6 +25,18 @@ impl<A: Algorithm, C: Clock> Limit for RateLimiter<A, C> {
             Ok(_) => LimitDecision::Pass(None),
             Err(denied) => LimitDecision::Refuse(refusal(self, denied)),
         }
+    }
+
+    fn forecast(&self, _: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        forecast_of(self, cost)
+    }
+}
+
+/// Returns the forecast of a limiter, with its standing.
+fn forecast_of(limiter: &(impl Limiter + ?Sized), cost: u32) -> Forecast<Refusal> {
+    match limiter.forecast(cost) {
+        Forecast::Pass(_) => Forecast::Pass(Some(standing_of(limiter.usage()))),
+        other => other.map(|denied| Limited::by(denied, reported_quota(limiter.usage())).into()),
     }
 }
 
@@ -52,9 +68,20 @@ impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
         LimitDecision::from(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
-            Err(refused) => Err(Limited::by(refused.denied(), refused.quota()).of_part(refused.index()).into()),
+            Err(refused) => Err(refusal_of_set(refused)),
         })
     }
+
+    fn forecast(&self, _: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        match set_refusal(self, cost) {
+            Some(refused) => Forecast::Refuse(refusal_of_set(refused)),
+            None => Forecast::Pass(Some(standing_of(self.usage()))),
+        }
+    }
+}
+
+fn refusal_of_set(refused: LimitSetDenied) -> Refusal {
+    Limited::by(refused.denied(), refused.quota()).of_part(refused.index()).into()
 }
 
 /// Implements [`Limit`] for limiters whose decision does not include the remaining tokens.
@@ -69,6 +96,10 @@ macro_rules! limit_by_usage {
                     Ok(()) => Ok(detail.then(|| standing_of(self.usage()))),
                     Err(denied) => Err(Limited::by(denied, reported_quota(self.usage())).into()),
                 })
+            }
+
+            fn forecast(&self, _: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+                forecast_of(self, cost)
             }
         }
     };

@@ -3,6 +3,8 @@
 use super::global::reported_quota;
 use super::{Detail, LimitAnswer, LimitDecision, Limited, NoWait, Refusal, Standing};
 use core::hash::{BuildHasher, Hash};
+use damper_core::gate::Forecast;
+use damper_core::internal;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Denied, KeyedAlgorithm};
 use damper_core::quota::Quota;
@@ -77,6 +79,14 @@ pub trait KeyedLimit<K: ?Sized> {
 
     /// Decides on a request of this key that costs so many tokens, and takes them. As [`Limit::decide`](super::Limit::decide).
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future>;
+
+    /// Returns the answer that a request of this key and cost would get now, and changes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`].
+    fn forecast(&self, key: &K, cost: u32) -> Forecast<Refusal> {
+        let _ = (key, cost);
+        Forecast::Unknown
+    }
 }
 
 impl<K, C, S, A> KeyedLimit<K> for KeyedLimiter<K, C, S, A>
@@ -98,6 +108,15 @@ where
             Ok(_) => LimitDecision::Pass(None),
             Err(denied) => LimitDecision::Refuse(refusal(self, key, denied)),
         }
+    }
+
+    /// A key without a slot is judged by what it may have spent, not by whether there is a slot for it.
+    fn forecast(&self, key: &K, cost: u32) -> Forecast<Refusal> {
+        if let Some(denied) = internal::refusal(self, key, cost) {
+            return Forecast::Refuse(refusal(self, key, denied));
+        }
+        let usage = self.peek(key);
+        Forecast::Pass(Some(Standing::new(quota_of(self, key), usage.remaining(), usage.resets_in())))
     }
 }
 

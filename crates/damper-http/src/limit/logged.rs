@@ -3,14 +3,15 @@
 use super::global::{refusal as refusal_of, standing_after};
 use super::keyed_limit::{quota_of, refusal};
 use super::{
-    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, SettledKeyedLimit, SettledLimit,
-    Standing,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, Refusal, SettledKeyedLimit,
+    SettledLimit, Standing,
 };
 use crate::Head;
 use alloc::sync::Arc;
 use core::hash::{BuildHasher, Hash};
 use core::ops::Deref;
 use damper_core::decision_log::{DecisionLog, Logged};
+use damper_core::gate::Forecast;
 use damper_core::internal::check_logged;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, RateLimiter, TokenBucket};
@@ -105,6 +106,10 @@ where
             Err(denied) => Err(refusal_of(self.limiter(), denied)),
         })
     }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        Limit::forecast(self.limiter(), head, cost)
+    }
 }
 
 /// A limit per key, whose decisions are logged.
@@ -128,6 +133,10 @@ where
             }
             Err(denied) => Err(refusal(limits, key, denied)),
         })
+    }
+
+    fn forecast(&self, key: &K, cost: u32) -> Forecast<Refusal> {
+        self.limiter().forecast(key, cost)
     }
 }
 

@@ -53,7 +53,7 @@ pub(crate) use wait::WaitingLimit;
 
 use super::Head;
 use alloc::string::String;
-use damper_core::gate::{self, Never};
+use damper_core::gate::{self, Forecast, Never};
 
 /// Decides whether requests may pass: what a [`RateLimitLayer`](super::RateLimitLayer) is made of.
 ///
@@ -96,6 +96,14 @@ pub trait Limit {
     /// An answer that allows the request has the standing of the limit if `detail` asks for it. A refusal always has
     /// it.
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future>;
+
+    /// Returns the answer that a request of this cost would get now, and changes nothing.
+    ///
+    /// Default: [`Forecast::Unknown`]. [`ServerStack::explain`](crate::ServerStack::explain) asks for it.
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        let _ = (head, cost);
+        Forecast::Unknown
+    }
 
     /// The key of a request as a text, for logs of refusals. Default: none.
     fn key(&self, head: &Head<'_>) -> Option<String> {

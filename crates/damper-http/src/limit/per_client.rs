@@ -1,7 +1,7 @@
 //! A limit for each client address.
 
 use super::prefix::{Local, Prefix, PrefixLimits};
-use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::wire::TrustedProxies;
 use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
@@ -10,6 +10,7 @@ use core::hash::BuildHasher;
 use core::net::IpAddr;
 use core::ops::Deref;
 use damper_core::decision_log::{DecisionLog, Logged};
+use damper_core::gate::Forecast;
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::KeyedAlgorithm;
 use damper_core::time::Clock;
@@ -163,6 +164,14 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
                 LimitDecision::from(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
             }
             (Err(missing), _) => LimitDecision::Refuse(missing.into()),
+        }
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        match (self.address(head), &self.prefixes) {
+            (Ok(address), None) => self.limits.forecast(&self.client(address), cost),
+            (Ok(address), Some(prefixes)) => prefixes.forecast(&self.limits, self.client(address), address, cost),
+            (Err(missing), _) => Forecast::Refuse(missing.into()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Limits of prefixes that are wider than a client's own, in one decision with its own.
 
 use super::keyed_limit::{limited, quota_of};
-use super::{Detail, LimitAnswer, Standing};
+use super::{Detail, LimitAnswer, Refusal, Standing};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -9,6 +9,7 @@ use core::hash::BuildHasher;
 use core::net::{IpAddr, Ipv4Addr};
 use core::ops::Deref;
 use damper_core::decision_log::{DecisionLog, Logged};
+use damper_core::gate::Forecast;
 use damper_core::internal::{log_decision, refusal, revoke, take_revocably};
 use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{Allowed, Denied, KeyedAlgorithm};
@@ -112,6 +113,9 @@ where
 /// Takes the cost of the client's own limit and of those of the prefixes, or of none.
 type DecideTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32, Detail) -> LimitAnswer;
 
+/// Says what they would answer, and takes nothing.
+type ForecastTogether<T> = fn(&T, ClientAddress, IpAddr, &[PrefixLimit<T>], u32) -> Forecast<Refusal>;
+
 /// The limits of the prefixes that a client is in.
 #[derive(Clone, Debug)]
 pub(super) struct PrefixLimits<T> {
@@ -119,11 +123,12 @@ pub(super) struct PrefixLimits<T> {
     limits: Vec<PrefixLimit<T>>,
     /// [`decide`] for the local limiter that `T` is. A function pointer, so that no other `T` has to have one.
     decide: DecideTogether<T>,
+    forecast: ForecastTogether<T>,
 }
 
 impl<T: LocalLimit> PrefixLimits<T> {
     pub(super) fn new() -> Self {
-        Self { limits: Vec::new(), decide }
+        Self { limits: Vec::new(), decide, forecast }
     }
 }
 
@@ -146,6 +151,11 @@ impl<T> PrefixLimits<T> {
         (self.decide)(own, client, address, &self.limits, cost, detail)
     }
 
+    /// Returns what [`decide`](Self::decide) would answer now, and takes nothing.
+    pub(super) fn forecast(&self, own: &T, client: ClientAddress, address: IpAddr, cost: u32) -> Forecast<Refusal> {
+        (self.forecast)(own, client, address, &self.limits, cost)
+    }
+
     /// Calls this for the limit of each prefix that an address is in, with the group.
     pub(super) fn for_each_limit(&self, address: IpAddr, call: impl Fn(&T, ClientAddress)) {
         let address = canonical(address);
@@ -162,7 +172,7 @@ impl<T> PrefixLimits<T> {
     pub(super) fn map<U: LocalLimit>(&self, limits: impl Fn(&T, Prefix) -> U) -> PrefixLimits<U> {
         let of =
             |limit: &PrefixLimit<T>| PrefixLimit { prefix: limit.prefix, limits: limits(&limit.limits, limit.prefix) };
-        PrefixLimits { limits: self.limits.iter().map(of).collect(), decide }
+        PrefixLimits { limits: self.limits.iter().map(of).collect(), decide, forecast }
     }
 }
 
@@ -221,6 +231,44 @@ fn decide<T: LocalLimit>(
             Err(limited(limits, &key, answer).of_prefix(prefix).into())
         }
     }
+}
+
+/// Returns what [`decide`] would answer now.
+///
+/// That is the refusal with the longest wait, or the standing of the limit with the fewest tokens.
+fn forecast<T: LocalLimit>(
+    own: &T,
+    client: ClientAddress,
+    address: IpAddr,
+    prefixes: &[PrefixLimit<T>],
+    cost: u32,
+) -> Forecast<Refusal> {
+    let address = canonical(address);
+    let refused = |limits, key, prefix| {
+        Some(PrefixDecision::<_, T::Clock, T::Hasher, T::Algorithm> {
+            answer: refusal(limits, &key, cost)?,
+            limits,
+            key,
+            prefix,
+        })
+    };
+    let (mut first, mut rest) = (refused(own.limiter(), client, None), prefixes);
+    while first.is_none()
+        && let [PrefixLimit { prefix, limits }, wider @ ..] = rest
+    {
+        first = prefix.group(address).and_then(|group| refused(limits.limiter(), group, Some(*prefix)));
+        rest = wider;
+    }
+    if let Some(first) = first {
+        let PrefixDecision { answer, limits, key, prefix } = longest_refusal::<T>(first, address, rest, cost);
+        return Forecast::Refuse(limited(limits, &key, answer).of_prefix(prefix).into());
+    }
+    let groups = prefixes.iter().filter_map(|limit| Some((limit.limits.limiter(), limit.prefix.group(address)?)));
+    let standings = core::iter::once((own.limiter(), client)).chain(groups).map(|(limits, key)| {
+        let usage = limits.peek(&key);
+        Standing::new(quota_of(limits, &key), usage.remaining(), usage.resets_in())
+    });
+    Forecast::Pass(standings.min_by_key(|standing| standing.remaining))
 }
 
 /// Takes the cost of a limit, and then of those of the prefixes.

@@ -1,10 +1,11 @@
 //! Limits behind references, `Arc`s and `Box`es, and limits that may be absent.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision, Limited};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, Limited, Refusal};
 use crate::Head;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use damper_core::gate::Forecast;
 
 /// Implements both traits for a pointer to `L`.
 macro_rules! limits_behind {
@@ -15,6 +16,10 @@ macro_rules! limits_behind {
             #[inline]
             fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
                 (**self).decide(head, cost, detail)
+            }
+
+            fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+                (**self).forecast(head, cost)
             }
 
             fn key(&self, head: &Head<'_>) -> Option<String> {
@@ -33,6 +38,10 @@ macro_rules! limits_behind {
             fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
                 (**self).decide(key, cost, detail)
             }
+
+            fn forecast(&self, key: &K, cost: u32) -> Forecast<Refusal> {
+                (**self).forecast(key, cost)
+            }
         }
     )*};
 }
@@ -46,6 +55,10 @@ impl<L: Limit> Limit for Option<L> {
     #[inline]
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<L::Future> {
         self.as_ref().map_or(LimitDecision::Pass(None), |limit| limit.decide(head, cost, detail))
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        self.as_ref().map_or(Forecast::Pass(None), |limit| limit.forecast(head, cost))
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

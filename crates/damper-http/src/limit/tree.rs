@@ -10,6 +10,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
+use damper_core::gate::Forecast;
 use damper_core::keyed::{QuotaTree, TreeAllowed, TreeDenied, TreeReservation};
 use damper_core::quota::{Plan, Quota};
 use damper_core::time::{Clock, DefaultClock, Seed};
@@ -95,6 +96,23 @@ where
     C: Clock,
     S: BuildHasher,
 {
+    /// Asks the tree about the path and the costs of a request.
+    fn ask<T>(
+        &self,
+        head: &Head<'_>,
+        cost: u32,
+        ask: impl FnOnce(
+            &Arc<QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
+            &Steps<'_, K, LEVELS, DIMENSIONS>,
+            [u32; DIMENSIONS],
+        ) -> T,
+    ) -> Result<T, Refusal> {
+        let Some(path) = (self.path)(head) else { return Err(LimitError::other(NO_PATH).into()) };
+        let steps = path.each_ref().map(|(key, plans)| (&**key, plans.each_ref()));
+        let costs = self.estimate.as_ref().map_or([1; DIMENSIONS], |estimate| estimate(head));
+        Ok(ask(&self.tree, &steps, costs.map(|tokens| tokens.saturating_mul(cost))))
+    }
+
     /// Takes the costs of a request by `take`, which returns the tightest limit and anything else.
     fn take<T>(
         &self,
@@ -107,13 +125,10 @@ where
             [u32; DIMENSIONS],
         ) -> Result<(TreeAllowed, T), TreeDenied>,
     ) -> Result<(Option<Standing>, T), Refusal> {
-        let Some(path) = (self.path)(head) else { return Err(LimitError::other(NO_PATH).into()) };
-        let steps = path.each_ref().map(|(key, plans)| (&**key, plans.each_ref()));
-        let costs = self.estimate.as_ref().map_or([1; DIMENSIONS], |estimate| estimate(head));
-        match take(&self.tree, &steps, costs.map(|tokens| tokens.saturating_mul(cost))) {
-            Ok((allowed, taken)) => Ok((detail.then(|| standing(&steps, allowed)), taken)),
+        self.ask(head, cost, |tree, steps, costs| match take(tree, steps, costs) {
+            Ok((allowed, taken)) => Ok((detail.then(|| standing(steps, allowed)), taken)),
             Err(denied) => Err(Limited::by_tree(&denied).into()),
-        }
+        })?
     }
 }
 
@@ -142,6 +157,13 @@ where
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<NoWait> {
         let check = self.take(head, cost, detail, |tree, path, costs| Ok((tree.check(path, costs)?, ())));
         LimitDecision::from(check.map(|(standing, ())| standing))
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        match self.ask(head, cost, |tree, steps, costs| tree.forecast(steps, costs)) {
+            Ok(forecast) => forecast.map(|denied| Limited::by_tree(&denied).into()),
+            Err(refusal) => Forecast::Refuse(refusal),
+        }
     }
 
     fn plan(&self, head: &Head<'_>, limited: &Limited) -> Option<String> {

@@ -10,7 +10,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use damper_core::Deadline;
-use damper_core::gate::{WaitsWith, keep};
+use damper_core::gate::{Forecast, WaitsWith, keep};
 use damper_core::internal::Keepable;
 use damper_core::limit::{RateLimiter, TokenBucket};
 use damper_core::time::{Clock, DefaultClock};
@@ -55,6 +55,13 @@ impl<C: Clock + Send + Sync + 'static> Limit for WaitingLimit<C> {
                 Err(denied) => Err(Refusal::Limited(Limited::by(denied, quota))),
             }
         })))
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        match Limit::forecast(self.limiter(), head, cost) {
+            Forecast::Refuse(_) => Forecast::Wait,
+            other => other,
+        }
     }
 }
 

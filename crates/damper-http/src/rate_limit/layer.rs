@@ -76,8 +76,8 @@ use http::response;
 /// # }
 /// ```
 pub struct RateLimitLayer<L> {
-    pub(super) settings: Arc<RateLimitSettings<L>>,
-    pub(super) peer: Option<SocketAddr>,
+    pub(crate) settings: Arc<RateLimitSettings<L>>,
+    pub(crate) peer: Option<SocketAddr>,
 }
 
 impl RateLimitLayer<Arc<RateLimiter>> {

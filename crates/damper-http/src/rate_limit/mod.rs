@@ -9,6 +9,7 @@
 // | `costs` | the costs of requests, before and after their responses |
 // | `settings` | what all services of a layer share; what follows from a decision: logs, metrics, callbacks, headers |
 // | `shadow` | a candidate that decides beside the limit |
+// | `marking` | a layer that marks the requests over its limit, and refuses none |
 // | `gate` | the limit as a gate |
 // | `side` | the gate before a server: refusals are responses, and responses get headers or correct the cost |
 // | `body` | the body of a response |
@@ -23,6 +24,7 @@ mod gate;
 pub(crate) mod grpc;
 mod headers;
 mod layer;
+mod marking;
 mod per_key;
 pub(crate) mod refusal_body;
 mod refusal_response;
@@ -35,6 +37,7 @@ mod tree;
 pub use body::Body;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
+pub use marking::{Mark, MarkingLayer, Marks};
 pub use refusal_response::RefusalResponse;
 pub use refused::Refused;
 

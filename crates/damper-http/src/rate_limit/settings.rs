@@ -9,9 +9,11 @@ use crate::limit::{Correction, Detail, Limit, LimitError, Limited, Refusal, Sett
 use crate::telemetry::{Event, Kind, Telemetry};
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
+use damper_core::gate::Forecast;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
 
@@ -88,9 +90,13 @@ impl<L> RateLimitSettings<L> {
         self.rate_limit_headers = headers;
     }
 
+    /// Returns the item of a list that names the limit and says how long a request would have to wait.
+    pub(super) fn marked_item(&self, limited: &Limited) -> String {
+        self.rate_limit_headers.item_with_wait(limited.retry_after())
+    }
+
     /// Returns the name of the limit.
-    #[cfg(feature = "metrics")]
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.rate_limit_headers.name()
     }
 
@@ -159,6 +165,11 @@ impl<L: Limit> RateLimitSettings<L> {
         self.shadow.as_ref()?.ask(head, cost)
     }
 
+    /// Returns what the limit would answer to a request now, and takes nothing. An exempt request passes.
+    pub(crate) fn forecast(&self, head: &Head<'_>) -> Forecast<Refusal> {
+        self.cost_of(head).map_or(Forecast::Pass(None), |cost| self.limit.forecast(head, cost))
+    }
+
     /// Records a request that may pass, beside which the candidate gave this answer.
     #[inline]
     pub(super) fn record_allowed<'a>(&self, head: impl FnOnce() -> Head<'a>, candidate: &CandidateAnswer) {
@@ -187,16 +198,31 @@ impl<L: Limit> RateLimitSettings<L> {
         match refusal {
             Refusal::Limited(limited) => {
                 self.telemetry.record_limited(&self.limit, head, limited);
-                if let Some(on_limited) = &self.on_limited {
-                    on_limited(head, limited);
-                }
+                self.call_on_limited(head, limited);
             }
-            Refusal::Failed(error) => {
-                self.telemetry.record_undecided(error);
-                if let Some(on_error) = &self.on_error {
-                    on_error(head, error);
-                }
-            }
+            Refusal::Failed(error) => self.record_undecided(head, error),
+        }
+    }
+
+    /// Records a request over the limit that was let pass, and calls the callback for it.
+    #[cold]
+    pub(super) fn record_marked(&self, head: &Head<'_>, limited: &Limited) {
+        self.shadow_telemetry.record_candidate(&self.limit, head, limited, "marked");
+        self.call_on_limited(head, limited);
+    }
+
+    fn call_on_limited(&self, head: &Head<'_>, limited: &Limited) {
+        if let Some(on_limited) = &self.on_limited {
+            on_limited(head, limited);
+        }
+    }
+
+    /// Records a request on which the limit cannot decide, and calls the callback for it.
+    #[cold]
+    pub(super) fn record_undecided(&self, head: &Head<'_>, error: &LimitError) {
+        self.telemetry.record_undecided(error);
+        if let Some(on_error) = &self.on_error {
+            on_error(head, error);
         }
     }
 

@@ -9,6 +9,7 @@ use super::{
 use super::{AttemptTimeoutLayer, DeadlinePart, PacingPart, RepeatPart, StackBudget};
 use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
+use crate::criticality::ClientCriticalityLayer;
 #[cfg(feature = "tokio")]
 use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
@@ -49,7 +50,7 @@ use tower_service::Service;
 #[cfg(feature = "tower")]
 pub const fn client_stack() -> ClientStack {
     ClientStack {
-        call: CallParts { deadline: NoPart, breaker: NoPart },
+        call: CallParts { criticality: NoPart, deadline: NoPart, breaker: NoPart },
         repeats: RepeatParts { retry: NoPart, pacing: NoPart, hedge: NoPart },
         attempt: AttemptParts { throttle: NoPart, limit: NoPart, concurrency: NoPart, timeout: NoPart },
         protocol: HttpProtocol,
@@ -61,11 +62,12 @@ pub const fn client_stack() -> ClientStack {
 /// It is created by [`client_stack`].
 ///
 /// ```text
-/// call ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ pacing ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
+/// call ─▶ class ─▶ deadline ─▶ breaker ─▶ retry (budget) ─▶ pacing ─▶ hedge ─▶ throttle ─▶ client limit ─▶ bulkhead ─▶ attempt timeout ─▶ transport
 /// ```
 ///
 /// | part | plain | a layer of its own |
 /// |---|---|---|
+/// | class and tenant of the call, which the server gets | [`criticality`](Self::criticality) | |
 /// | deadline of the whole call, body included | `deadline` | [`deadline_layer`](Self::deadline_layer) |
 /// | circuit breaker, which sees one outcome for each call | [`breaker_per_host`](Self::breaker_per_host), [`breaker_single`](Self::breaker_single), [`breakers`](Self::breakers) | [`breaker_layer`](Self::breaker_layer) |
 /// | retries | `retry` | [`retry_layer`](Self::retry_layer) |
@@ -151,7 +153,20 @@ pub struct ClientStack<C = CallParts, R = RepeatParts, A = AttemptParts, P = Htt
 }
 
 /// The parts that see a call once.
-impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
+#[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
+impl<D, B, K, R, A, P> ClientStack<CallParts<D, B, K>, R, A, P> {
+    /// Sends the class and the tenant of each call to the server, in these headers.
+    ///
+    /// They are those of the [`CallClass`](crate::CallClass) in the request's extensions. Pass the [`ClassHeaders`](crate::ClassHeaders), or a
+    /// [`ClientCriticalityLayer`] with a class for calls that belong to no request. gRPC carries them as metadata.
+    pub fn criticality(
+        self,
+        layer: impl Into<ClientCriticalityLayer>,
+    ) -> ClientStack<CallParts<D, B, ClientCriticalityLayer>, R, A, P> {
+        let criticality = layer.into();
+        self.map_call(|CallParts { deadline, breaker, .. }| CallParts { criticality, deadline, breaker })
+    }
+
     /// Sets the time that a call may take, with its retries, waits and the body of its response.
     ///
     /// An earlier [`Deadline`](damper_core::Deadline) in the request's extensions applies too. For gRPC, the server gets the time left. For
@@ -160,7 +175,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     pub fn deadline(
         self,
         timeout: impl Into<Setting<Duration>>,
-    ) -> ClientStack<CallParts<DeadlinePart<TokioSleep>, B>, R, A, P> {
+    ) -> ClientStack<CallParts<DeadlinePart<TokioSleep>, B, K>, R, A, P> {
         self.with_deadline(DeadlinePart(ClientDeadlineLayer::new(timeout)))
     }
 
@@ -168,12 +183,12 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     ///
     /// For example, pass a [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) that sends the time left to the server in a header. For gRPC it
     /// needs its own `protocol`.
-    pub fn deadline_layer<N>(self, layer: N) -> ClientStack<CallParts<LayerPart<N>, B>, R, A, P> {
+    pub fn deadline_layer<N>(self, layer: N) -> ClientStack<CallParts<LayerPart<N>, B, K>, R, A, P> {
         self.with_deadline(LayerPart(layer))
     }
 
-    fn with_deadline<N>(self, deadline: N) -> ClientStack<CallParts<N, B>, R, A, P> {
-        self.map_call(|CallParts { breaker, .. }| CallParts { deadline, breaker })
+    fn with_deadline<N>(self, deadline: N) -> ClientStack<CallParts<N, B, K>, R, A, P> {
+        self.map_call(|CallParts { criticality, breaker, .. }| CallParts { criticality, deadline, breaker })
     }
 
     /// Puts a circuit breaker for each host outside of the retries.
@@ -182,7 +197,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     pub fn breaker_per_host(
         self,
         config: BreakerConfig,
-    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<PerHost>>>, R, A, P> {
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<PerHost>>, K>, R, A, P> {
         self.with_breaker(GatePart(CircuitBreakerLayer::per_host(config)))
     }
 
@@ -190,7 +205,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     pub fn breaker_single(
         self,
         config: BreakerConfig,
-    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<Single>>>, R, A, P> {
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<Single>>, K>, R, A, P> {
         self.with_breaker(GatePart(CircuitBreakerLayer::single(config)))
     }
 
@@ -200,7 +215,7 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     pub fn breakers<N: for<'a> Ask<Head<'a>> + AtOnce>(
         self,
         breakers: N,
-    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<N>>>, R, A, P> {
+    ) -> ClientStack<CallParts<D, GatePart<CircuitBreakerLayer<N>>, K>, R, A, P> {
         self.with_breaker(GatePart(CircuitBreakerLayer::new(breakers)))
     }
 
@@ -208,12 +223,12 @@ impl<D, B, R, A, P> ClientStack<CallParts<D, B>, R, A, P> {
     ///
     /// For example, pass a [`CircuitBreakerLayer`] with your own classifier, or with a [`MinBudget`](crate::MinBudget). For gRPC it needs
     /// its own `completion`. The service's error is a [`StackError`], so leave out `judge_boxed`.
-    pub fn breaker_layer<N>(self, layer: N) -> ClientStack<CallParts<D, LayerPart<N>>, R, A, P> {
+    pub fn breaker_layer<N>(self, layer: N) -> ClientStack<CallParts<D, LayerPart<N>, K>, R, A, P> {
         self.with_breaker(LayerPart(layer))
     }
 
-    fn with_breaker<N>(self, breaker: N) -> ClientStack<CallParts<D, N>, R, A, P> {
-        self.map_call(|CallParts { deadline, .. }| CallParts { deadline, breaker })
+    fn with_breaker<N>(self, breaker: N) -> ClientStack<CallParts<D, N, K>, R, A, P> {
+        self.map_call(|CallParts { criticality, deadline, .. }| CallParts { criticality, deadline, breaker })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::part::{ClientPart, NoPart};
 use super::stack_part::{AttemptTimeout, Breaker, Concurrency, Deadline, Hedge, Limit, Pacing, Retry, Throttle};
+use tower_layer::Layer;
 
 /// A group of parts around the service `S`, by the protocol `P`.
 pub trait PartGroup<S, P> {
@@ -12,23 +13,26 @@ pub trait PartGroup<S, P> {
     fn put_around(&self, service: S, protocol: &P) -> Self::Service;
 }
 
-/// The parts that see a call once: its deadline, and inside of that the breaker.
+/// The parts that see a call once: its class, its deadline, and inside of that the breaker.
 #[derive(Clone, Copy, Debug)]
 #[cfg(feature = "tower")]
-pub struct CallParts<D = NoPart, B = NoPart> {
+pub struct CallParts<D = NoPart, B = NoPart, K = NoPart> {
+    pub(super) criticality: K,
     pub(super) deadline: D,
     pub(super) breaker: B,
 }
 
-impl<S, P, D, B> PartGroup<S, P> for CallParts<D, B>
+impl<S, P, D, B, K> PartGroup<S, P> for CallParts<D, B, K>
 where
     B: ClientPart<S, P, Breaker>,
     D: ClientPart<B::Service, P, Deadline>,
+    K: Layer<D::Service>,
 {
-    type Service = D::Service;
+    type Service = K::Service;
 
-    fn put_around(&self, service: S, protocol: &P) -> D::Service {
-        self.deadline.put_around(self.breaker.put_around(service, protocol), protocol)
+    fn put_around(&self, service: S, protocol: &P) -> K::Service {
+        // It ends no call, so its services have no place of their own.
+        self.criticality.layer(self.deadline.put_around(self.breaker.put_around(service, protocol), protocol))
     }
 }
 

@@ -4,6 +4,8 @@
 // |---|---|
 // | `client` | the builder of a client's stack, and its order |
 // | `server` | the builder of a server's stack, and its order |
+// | `explanation` | the answers of the parts to a request that is not made |
+// | `explain` | the parts that can say what they would do |
 // | `groups` | the groups of a client's parts, each with its order |
 // | `part` | a part of a client's stack: a layer, a gate, or nothing |
 // | `repeat_part` | retries, a hedge and pacing, which the protocol completes |
@@ -22,6 +24,8 @@ mod attempt_timeout;
 mod boxed;
 mod client;
 mod error;
+mod explain;
+mod explanation;
 mod groups;
 mod http_client;
 mod part;
@@ -40,6 +44,8 @@ pub use boxed::{BoxedBody, BoxedClient};
 pub use client::{ClientStack, client_stack};
 pub use error::StackError;
 pub(crate) use error::reason_of;
+pub use explain::Explain;
+pub use explanation::{ExplainedPart, Explanation, PartOutcome};
 pub use groups::{AttemptParts, CallParts, RepeatParts};
 pub use http_client::HttpClient;
 #[cfg(feature = "tokio")]

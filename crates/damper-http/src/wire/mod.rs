@@ -1,4 +1,4 @@
-//! Values of headers: a server's limits, and the client that a request is from.
+//! Values of headers: a server's limits, the client that a request is from, and its urgency.
 //!
 //! | header | written or read by | source |
 //! |---|---|---|
@@ -6,6 +6,7 @@
 //! | `RateLimit-Policy`, `RateLimit` | [`RateLimitHeaders`], [`RateLimitStatus`] | draft-ietf-httpapi-ratelimit-headers, RFC 9651 |
 //! | `X-RateLimit-Limit`, `-Remaining`, `-Reset` | [`x_rate_limit`], [`RateLimitStatus`] | custom, without a document |
 //! | `grpc-timeout` | [`grpc_timeout`], [`grpc_timeout_in`] | gRPC over HTTP/2 |
+//! | `Priority` | [`urgency_in`] | RFC 9218 |
 //! | `X-Forwarded-For` | [`TrustedProxies`] | custom, without a document |
 //! | `Forwarded` | [`TrustedProxies::forwarded`] | RFC 7239 |
 //!
@@ -21,6 +22,7 @@
 // | `policies` | values of `RateLimit-Policy` that were formatted before |
 // | `x_rate_limit` | `X-RateLimit-Limit`, `-Remaining`, `-Reset` |
 // | `grpc_timeout` | `grpc-timeout`, written and read |
+// | `priority` | the urgency in `Priority`, read |
 // | `grpc_status` | a status of gRPC, written |
 // | `trusted_proxies` | the client's address, from what trusted proxies wrote |
 // | `x_forwarded_for`, `forwarded` | the hops of these headers, from the right |
@@ -31,6 +33,7 @@ mod grpc_status;
 mod grpc_timeout;
 mod node;
 mod policies;
+mod priority;
 mod rate_limit;
 mod rate_limit_status;
 mod reset;
@@ -43,6 +46,7 @@ mod x_rate_limit;
 pub use grpc_status::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason};
 pub(crate) use grpc_status::{GRPC_STATUS, StatusDetails, write_grpc_pushback, write_grpc_status};
 pub use grpc_timeout::{GRPC_TIMEOUT, grpc_timeout, grpc_timeout_in};
+pub use priority::{PRIORITY, urgency_in};
 pub use rate_limit::{RATE_LIMIT, RATE_LIMIT_POLICY, RateLimitHeaders, RateLimitNameError};
 pub use rate_limit_status::RateLimitStatus;
 pub use retry_after::{retry_after, retry_after_in};

@@ -5,6 +5,7 @@
 use super::policies::Policies;
 use super::retry_after::whole_seconds;
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 use core::time::Duration;
@@ -111,6 +112,14 @@ impl RateLimitHeaders {
     #[must_use]
     pub fn name(&self) -> &str {
         self.name.as_str()
+    }
+
+    /// Returns an item with the name and whole seconds, if any: `"default";t=3`.
+    pub(crate) fn item_with_wait(&self, wait: Option<Duration>) -> String {
+        match wait.map(whole_seconds).filter(|seconds| Integer::try_from(*seconds).is_ok()) {
+            Some(seconds) => format!("{}{RESET}{seconds}", self.item),
+            None => self.item.clone(),
+        }
     }
 
     /// Adds an item for this limit to both headers.

@@ -48,16 +48,23 @@ pub(super) fn read_all<T>(
     name: &HeaderName,
     read: impl Fn(&StringItem<'_>) -> Result<T, Malformed>,
 ) -> Option<Vec<T>> {
-    let mut lines = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
-    // Several lines are one list.
-    let mut list = Cow::Borrowed(lines.next()?);
-    for line in lines {
-        let list = list.to_mut();
-        list.extend(b", ");
-        list.extend(line);
-    }
+    let list = joined_lines(headers, name)?;
     let items = Parser::new(&list).parse_list_with_visitor(StringItems(Vec::new())).ok()?;
     items.iter().map(read).collect::<Result<_, _>>().ok()
+}
+
+/// Returns the value of a header, of which several lines are one list or one dictionary.
+///
+/// `None` if the header is absent. Only several lines are copied.
+pub(super) fn joined_lines<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, [u8]>> {
+    let mut lines = headers.get_all(name).iter().map(http::HeaderValue::as_bytes);
+    let mut joined = Cow::Borrowed(lines.next()?);
+    for line in lines {
+        let joined = joined.to_mut();
+        joined.extend(b", ");
+        joined.extend(line);
+    }
+    Some(joined)
 }
 
 struct StringItems<'de>(Vec<StringItem<'de>>);

@@ -115,7 +115,10 @@ impl TrustedProxies {
         client
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Returns whether this address is in one of the networks. IPv4 that is mapped into IPv6 is IPv4.
+    #[must_use]
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }
 }

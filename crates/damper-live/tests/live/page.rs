@@ -912,3 +912,64 @@ proptest! {
 fn quick_page(limiter: &Arc<RateLimiter>) -> LiveService {
     quick().limit("one", Arc::clone(limiter)).build().unwrap()
 }
+
+#[tokio::test]
+async fn request_is_explained_as_often_as_it_is_asked() {
+    let stack = damper::http::server_stack().limit_per_client(Quota::per_hour(2)).limit_layer(
+        RateLimitLayer::global(Quota::per_hour(9)).exempt(|head| {
+            head.method == "POST"
+                && head.uri.path() == "/a/b"
+                && head.uri.query() == Some("c=d")
+                && head.headers.get("x-key").is_some_and(|key| key == "1")
+                && !head.headers.contains_key("authorization")
+        }),
+    );
+    let explained = stack.clone();
+    let page = quick().explain("api", move |head| explained.explain(head)).build().unwrap();
+    let address = serve(page).await;
+    let ask = |path: &str, headers: &[(&'static str, &str)]| {
+        let mut request = request("GET", address, path, "");
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        status_and_text(address, request)
+    };
+    for _ in 0..5 {
+        let (status, json) = ask("/damper/explain/api/", &[("damper-client", "203.0.113.9")]).await;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((status, &json["refused_by"]), (200, &serde_json::Value::Null));
+        assert_eq!(
+            json["parts"][0],
+            serde_json::json!({
+                "part": "client limit", "name": "client", "outcome": "passes", "quota": "2/h burst 2", "remaining": 2,
+            })
+        );
+        assert_eq!(json["parts"][1]["remaining"], 9);
+    }
+    let about = [
+        ("damper-client", "203.0.113.9"),
+        ("damper-method", "POST"),
+        ("x-key", "1"),
+        ("accept", "text/plain"),
+        ("authorization", "Bearer x"),
+    ];
+    let (_, text) = ask("/damper/explain/api/a/b?c=d", &about).await;
+    assert_eq!(
+        text,
+        "client limit \"client\": passes (2 left of 2/h burst 2)\nlimit \"default\": passes\nnot refused\n"
+    );
+    // Without a client, and not the operator itself.
+    let (_, text) = ask("/damper/explain/api", &[("accept", "text/plain")]).await;
+    assert!(text.contains("refused by the client limit"), "{text}");
+    for (path, headers, status) in [
+        ("/damper/explain/other/", &[][..], 404),
+        ("/damper/explain", &[], 404),
+        ("/damper/explain/api/", &[("damper-client", "someone")], 400),
+        ("/damper/explain/api/", &[("damper-method", "G T")], 400),
+    ] {
+        assert_eq!(ask(path, headers).await.0, status, "{path} {headers:?}");
+    }
+    assert_eq!(status_and_text(address, request("POST", address, "/damper/explain/api/", "")).await.0, 405);
+    let repeated = quick().explain("api", |_| unreachable!()).explain("api", |_| unreachable!()).build();
+    assert_eq!(repeated.err(), Some(LivePageError::Repeated { name: "api".into() }));
+}

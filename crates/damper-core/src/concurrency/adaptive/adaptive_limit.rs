@@ -389,6 +389,11 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         }
     }
 
+    /// Returns the refusal that a call would get now, if any. Writes nothing.
+    pub(crate) fn refusal(&self) -> Option<BulkheadFull> {
+        self.bulkhead.refusal()
+    }
+
     /// Records the outcome of a call that began at this tick.
     #[inline]
     pub(super) fn record(&self, began: u64, outcome: Outcome) {

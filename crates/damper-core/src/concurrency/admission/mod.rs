@@ -381,6 +381,14 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         self.queue.settle(&self.slots, || self.now(), |occupancy| occupancy.limited_to(limit));
     }
 
+    /// Returns the refusal that [`try_acquire`](Self::try_acquire) would give now, if any. Writes nothing.
+    pub(crate) fn refusal(&self, request: AdmissionRequest) -> Option<NotAdmitted> {
+        if request.at_once().on(&self.clock).is_late(self.clock.now(), 0) {
+            return Some(self.refused(RefusalCause::Late));
+        }
+        (!self.slots.load().has_room()).then(|| self.refused(RefusalCause::NoSlot))
+    }
+
     fn refused(&self, cause: RefusalCause) -> NotAdmitted {
         let occupancy = self.slots.load();
         let wait = if cause == RefusalCause::Late { None } else { self.time_of_queue(occupancy) };

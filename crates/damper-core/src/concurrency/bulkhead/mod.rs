@@ -376,7 +376,7 @@ impl<C: QueueClock> Bulkhead<C> {
     }
 
     /// Returns the refusal that [`take`](Self::take) would give now, if any. Writes nothing.
-    fn refusal(&self) -> Option<BulkheadFull> {
+    pub(crate) fn refusal(&self) -> Option<BulkheadFull> {
         // A set then reads its limits, with an Acquire fence in each. After this load that pairs with the Release of
         // `Slots::give_back`: a call that finds a slot free finds the tokens that were settled before it was freed.
         // loom-tests: settling::next_call_finds_settled_tokens.

@@ -29,6 +29,7 @@ pub use refusal::TreeRefusal;
 pub use reservation::TreeReservation;
 
 use super::table::{Fingerprint, Table};
+use crate::gate::Forecast;
 use crate::limit::{ByPlan, PlannedLevel, Unsettled, UnsettledBounds, Usage};
 use crate::quota::Plan;
 use crate::time::{Clock, DefaultClock, Seed};
@@ -194,6 +195,13 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
             return Err(denied);
         }
         self.take(&call).map(|(allowed, _)| allowed)
+    }
+
+    /// Returns the answer that [`check`](Self::check) would give now, and takes nothing.
+    pub fn forecast(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Forecast<TreeDenied> {
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
+        let refused = || Some(self.denied(self.refusal(&call)?, &call, false));
+        self.held_up(&call).or_else(refused).into()
     }
 
     /// Returns how much of each level and dimension is used, and takes nothing.

@@ -29,6 +29,7 @@ use super::algorithm::Verdict;
 use super::{Algorithm, Allowed, Denied, Limiter, TokenBucket, Usage};
 #[cfg(feature = "alloc")]
 use crate::OutOfRange;
+use crate::gate::Forecast;
 use crate::quota::Quota;
 use crate::time::{Clock, DefaultClock};
 #[cfg(feature = "alloc")]
@@ -497,7 +498,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 
     /// Returns the refusal that a call with these costs would get now from the limits; takes nothing.
     #[cold]
-    fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
+    pub(crate) fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
         self.longest_refusal(cost, self.judge(cost).1.as_mut())
     }
 }
@@ -520,5 +521,9 @@ impl<L: Limits, C: Clock> Limiter for LimitSet<L, C> {
     fn usage(&self) -> Usage {
         let usages = self.limits.as_slice().iter().map(|limit| limit.usage(&self.clock));
         usages.min_by_key(Usage::remaining).unwrap_or(Usage::UNLIMITED)
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.refusal(&|_| n).map(|refused| refused.denied()).into()
     }
 }

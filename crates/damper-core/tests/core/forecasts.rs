@@ -1,0 +1,203 @@
+//! Forecasts of gates: what they say is what the next call gets, and saying it changes nothing.
+
+use crate::models::cases::cases;
+use core::fmt::Debug;
+use core::time::Duration;
+use damper::breaker::BreakerConfig;
+use damper::concurrency::{Admission, AdmissionRequest, Criticality};
+use damper::gate::{
+    Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Forecast, PerKey, Permit, Shared, Verdict, Waits,
+};
+use damper::shadow::Shadowed;
+use damper::throttle::AdaptiveThrottle;
+use damper::{
+    AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedLimiter, LimitSet, Limiter, ManualClock, Pausable, Plan,
+    Quota, QuotaTree, RateLimiter, SlidingLog,
+};
+use proptest::prelude::*;
+use std::future::{Pending, pending};
+use std::sync::Arc;
+
+type Clock = Arc<ManualClock>;
+
+/// A call of one of four keys.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    key: u8,
+    cost: u32,
+    is_late: bool,
+}
+
+/// A call, the time before it, how it ends, and whether it is held until a later one.
+type Step = (Call, u64, bool, bool);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let call =
+        (0..4_u8, 0..4_u32, prop::bool::weighted(0.1)).prop_map(|(key, cost, is_late)| Call { key, cost, is_late });
+    prop::collection::vec((call, 0..3_000_u64, any::<bool>(), any::<bool>()), 1..60)
+}
+
+/// Says how a gate answers a call: its name, and the refusal.
+fn told<R: Debug>(forecast: &Forecast<R>) -> (&'static str, Option<String>) {
+    match forecast {
+        Forecast::Pass(_) => ("pass", None),
+        Forecast::Wait => ("wait", None),
+        Forecast::Refuse(refusal) => ("refuse", Some(format!("{refusal:?}"))),
+        _ => ("unknown", None),
+    }
+}
+
+/// Makes the calls at a gate that is asked for forecasts, and at one that never is.
+///
+/// Each is on a clock of its own.
+fn does_as_it_says<G: Ask<Call>>(gate: impl Fn(Clock) -> G, steps: &[Step]) {
+    let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
+    let [asked, never_asked] = clocks.each_ref().map(|clock| gate(Arc::clone(clock)));
+    let mut held = Vec::new();
+    for &(call, millis, succeeds, is_held) in steps {
+        clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+        let forecast = told(&asked.forecast(&call));
+        for key in 0..4 {
+            // About any call, any number of times.
+            _ = asked.forecast(&Call { key, ..call });
+        }
+        assert_eq!(told(&asked.forecast(&call)), forecast, "{steps:?}");
+        let (answer, beside) = (asked.ask(&call), never_asked.ask(&call));
+        let of_answer = |answer: &Answer<_, _, G::Refusal>| match answer {
+            Answer::Pass(_) => ("pass", None),
+            Answer::Wait(_) => ("wait", None),
+            Answer::Refuse(refusal) => ("refuse", Some(format!("{refusal:?}"))),
+        };
+        assert_eq!(of_answer(&answer), of_answer(&beside), "a forecast has changed the gate: {steps:?}");
+        assert_eq!(of_answer(&answer), forecast, "{steps:?}");
+        let permits = [answer, beside].map(|answer| answer.at_once().and_then(Result::ok));
+        let verdict = Verdict::of(if succeeds { Ending::Success } else { Ending::Failed });
+        held.push((permits, verdict));
+        if !is_held {
+            let (permits, verdict) = held.remove(0);
+            permits.into_iter().flatten().for_each(|permit| permit.end(&verdict));
+        }
+    }
+}
+
+/// A sleep that never ends.
+fn never(_: Duration) -> Pending<()> {
+    pending()
+}
+
+fn quota(burst: u32) -> Quota {
+    Quota::per_minute(40).burst(burst)
+}
+
+fn limiter(burst: u32, clock: Clock) -> Arc<RateLimiter<damper::TokenBucket, Clock>> {
+    Arc::new(RateLimiter::with_clock(quota(burst), clock))
+}
+
+fn left(call: &Call) -> Option<Duration> {
+    call.is_late.then_some(Duration::ZERO)
+}
+
+/// Returns the request of a call at an admission whose clock never steps back.
+fn request(clock: Clock) -> impl Fn(&Call) -> AdmissionRequest {
+    move |call: &Call| {
+        let request = AdmissionRequest::new().criticality(Criticality::ALL[usize::from(call.key)]).tenant(&call.key);
+        let deadline = Deadline::with_clock(Duration::ZERO, Arc::clone(&clock));
+        if call.is_late { request.by(&deadline) } else { request }
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(32))]
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn limiters_do_as_they_say(steps in steps(), burst in 0..6_u32) {
+        let log = |clock| Arc::new(RateLimiter::with_algorithm(SlidingLog::new(quota(burst)).unwrap(), clock));
+        let set = |clock| Arc::new(LimitSet::with_clock([quota(burst), Quota::per_hour(20)], clock));
+        let keyed = |clock| Arc::new(KeyedLimiter::<u8>::builder(quota(burst)).clock(clock).build().unwrap());
+        does_as_it_says(|clock| limiter(burst, clock), &steps);
+        does_as_it_says(log, &steps);
+        does_as_it_says(set, &steps);
+        does_as_it_says(|clock: Clock| {
+            let paused = Pausable::with_clock(limiter(burst, Arc::clone(&clock)), clock);
+            paused.pause_for(Duration::from_secs(20));
+            Arc::new(paused)
+        }, &steps);
+        does_as_it_says(|clock| Costs::new(limiter(burst, clock), |call: &Call| call.cost), &steps);
+        does_as_it_says(|clock| PerKey::new(|call: &Call| call.key, keyed(clock)), &steps);
+        does_as_it_says(|clock| Costs::new(PerKey::new(|call: &Call| call.key, keyed(clock)), |call: &Call| call.cost), &steps);
+        does_as_it_says(|clock| Waits::new(limiter(burst, clock), Duration::from_secs(1), never), &steps);
+        does_as_it_says(|clock| {
+            Waits::new(Costs::new(limiter(burst, clock), |call: &Call| call.cost), Duration::from_secs(1), never)
+        }, &steps);
+    }
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn breakers_and_concurrency_limits_do_as_they_say(steps in steps(), slots in 0..4_u32) {
+        let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_secs(4)).build().unwrap();
+        let breaker = |clock| Arc::new(CircuitBreaker::with_clock(config, clock));
+        let bulkhead = |clock| Arc::new(Bulkhead::with_clock(slots, clock).queue(3));
+        let admission = |clock| Arc::new(Admission::fixed_with_clock(slots, clock));
+        does_as_it_says(breaker, &steps);
+        does_as_it_says(|_| Arc::new(AdaptiveLimit::default()), &steps);
+        does_as_it_says(bulkhead, &steps);
+        does_as_it_says(|clock| Waits::new(bulkhead(clock), Duration::from_secs(1), never).time_left(left), &steps);
+        does_as_it_says(|clock| Classes::new(admission(Arc::clone(&clock)), request(clock)), &steps);
+        does_as_it_says(|clock| {
+            Waits::new(Classes::new(admission(Arc::clone(&clock)), request(clock)), Duration::from_secs(1), never)
+        }, &steps);
+    }
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn combinators_pass_on_what_their_gates_say(steps in steps(), burst in 0..6_u32, slots in 0..4_u32) {
+        let bulkhead = |clock| Arc::new(Bulkhead::with_clock(slots, clock));
+        does_as_it_says(|clock: Clock| (bulkhead(Arc::clone(&clock)), limiter(burst, clock)), &steps);
+        does_as_it_says(|clock| Some(limiter(burst, clock)), &steps);
+        does_as_it_says(|clock| Exempt::new(limiter(burst, clock), |call: &Call| call.key == 0), &steps);
+        does_as_it_says(|clock| Shared::new(limiter(burst, clock)), &steps);
+        does_as_it_says(|clock| AnyGate::<Call>::new(limiter(burst, clock)), &steps);
+        does_as_it_says(|clock| {
+            if slots % 2 == 0 { Either::First(limiter(burst, clock)) } else { Either::Second(bulkhead(clock)) }
+        }, &steps);
+        does_as_it_says(|clock: Clock| Shadowed::new(limiter(burst, Arc::clone(&clock)), limiter(1, clock)), &steps);
+    }
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn trees_do_as_they_say(steps in steps(), burst in 0..6_u32) {
+        let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
+        let trees = clocks.each_ref().map(|clock| {
+            QuotaTree::<u8, 2, 1>::builder(["team", "user"], ["calls"]).clock(Arc::clone(clock)).build().unwrap()
+        });
+        let [team, user] = [8, burst].map(|burst| Plan::new(quota(burst)).unwrap());
+        for (call, millis, ..) in steps {
+            clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+            let path = [(&9, [&team]), (&call.key, [&user])];
+            let forecast = trees[0].forecast(&path, [call.cost]);
+            _ = trees[0].forecast(&[(&9, [&team]), (&7, [&user])], [1]);
+            let [answer, beside] = trees.each_ref().map(|tree| tree.check(&path, [call.cost]));
+            prop_assert_eq!(answer, beside);
+            prop_assert_eq!(told(&forecast), told(&answer.err().into()));
+        }
+    }
+}
+
+#[test]
+fn throttle_and_a_gate_of_ones_own_do_not_know() {
+    assert_eq!(Arc::new(AdaptiveThrottle::default()).forecast(&()), Forecast::Unknown);
+
+    struct Mine(RateLimiter);
+    impl Limiter for Mine {
+        fn try_acquire(&self, _: u32) -> Result<(), damper::Denied> {
+            Ok(())
+        }
+        fn usage(&self) -> damper::Usage {
+            self.0.peek()
+        }
+    }
+    assert_eq!(Ask::forecast(&&Mine(RateLimiter::new(quota(1))), &()), Forecast::Unknown);
+    let absent: Option<&'static Mine> = None;
+    assert_eq!(absent.forecast(&()), Forecast::Pass(None));
+}

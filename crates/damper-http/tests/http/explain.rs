@@ -1,0 +1,270 @@
+//! Explanations of requests by a server's stack.
+
+use crate::cases::cases;
+use bytes::Bytes;
+use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
+use damper::http::{
+    AdmissionLayer, ByHeader, ByKey, ClassHeaders, ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Explain,
+    ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, TimeoutUnit, TreeLimit,
+    server_stack,
+};
+use damper::wire::TrustedProxies;
+use damper::{
+    Bulkhead, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Plan, Quota, QuotaTree, RateLimiter, TokenBucket,
+};
+use http::header::RETRY_AFTER;
+use http::{HeaderName, Request, Response, StatusCode};
+use http_body_util::Full;
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tower::{Layer, Service};
+
+type Clock = Arc<ManualClock>;
+
+const KEY: HeaderName = HeaderName::from_static("x-key");
+const TIMEOUT: HeaderName = HeaderName::from_static("x-timeout-ms");
+
+#[derive(Clone)]
+struct Handler;
+
+impl Service<Request<()>> for Handler {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        ready(Ok(Response::new(Full::from("served"))))
+    }
+}
+
+/// Makes a call whose response begins at once. `None` if it waits.
+fn call<L, R>(layer: &L, request: Request<()>) -> Option<Response<R>>
+where
+    L: Layer<Handler>,
+    L::Service: Service<Request<()>, Response = Response<R>, Error = Infallible>,
+{
+    match pin!(layer.layer(Handler).call(request)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(Ok(response)) => Some(response),
+        Poll::Ready(Err(never)) => match never {},
+        Poll::Pending => None,
+    }
+}
+
+fn request(key: u8) -> Request<()> {
+    let mut request = Request::get("/").header(KEY, key.to_string()).body(()).unwrap();
+    request.extensions_mut().insert(PeerAddress(([192, 0, 2, key], 5_000).into()));
+    request
+}
+
+fn head_explained(part: &impl Explain, request: &Request<()>) -> ExplainedPart {
+    let mut copy = Request::new(());
+    *copy.headers_mut() = request.headers().clone();
+    *copy.extensions_mut() = request.extensions().clone();
+    part.explain(&mut copy).expect("there is a part")
+}
+
+/// Checks that a layer does what it says, and that a layer which is never asked does the same.
+fn does_as_it_says<L, R, S>(
+    asked: &L,
+    never_asked: &L,
+    keys: &[(u8, u64, bool)],
+    advance: impl Fn(u64),
+) -> Result<(), TestCaseError>
+where
+    L: Explain + Layer<Handler, Service = S>,
+    S: Service<Request<()>, Response = Response<R>, Error = Infallible>,
+{
+    let (mut held, mut held_beside) = (Vec::new(), Vec::new());
+    for &(key, millis, hold) in keys {
+        advance(millis);
+        let part = head_explained(asked, &request(key));
+        for other in 0..4 {
+            // About any client, any number of times.
+            head_explained(asked, &request(other));
+        }
+        prop_assert_eq!(&part, &head_explained(asked, &request(key)));
+        let (answer, beside) = (call(asked, request(key)), call(never_asked, request(key)));
+        prop_assert_eq!(answer.as_ref().map(Response::status), beside.as_ref().map(Response::status));
+        match (part.outcome(), &answer) {
+            (PartOutcome::Passes, Some(answer)) => prop_assert_eq!(answer.status(), StatusCode::OK),
+            (PartOutcome::Waits, None) => {}
+            // The queue has no room for it.
+            (PartOutcome::Waits, Some(answer)) => prop_assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE),
+            (PartOutcome::Refuses, Some(answer)) => {
+                prop_assert!(matches!(answer.status().as_u16(), 429 | 503), "{}", answer.status());
+                let wait = answer.headers().get(RETRY_AFTER).map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
+                if let (429, Some(explained)) = (answer.status().as_u16(), part.retry_after()) {
+                    prop_assert_eq!(wait, Some(explained.as_nanos().div_ceil(1_000_000_000).max(1) as u64));
+                }
+            }
+            (outcome, answer) => prop_assert!(false, "{outcome}: {:?}", answer.as_ref().map(Response::status)),
+        }
+        if hold {
+            (held.extend(answer), held_beside.extend(beside));
+        } else if !held.is_empty() {
+            (held.remove(0), held_beside.remove(0));
+        }
+    }
+    Ok(())
+}
+
+/// Limits of each kind, on two clocks that advance together.
+fn on_two_clocks<L, R, S>(layer: impl Fn(Clock) -> L, keys: &[(u8, u64, bool)]) -> Result<(), TestCaseError>
+where
+    L: Explain + Layer<Handler, Service = S>,
+    S: Service<Request<()>, Response = Response<R>, Error = Infallible>,
+{
+    let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
+    let [asked, never_asked] = clocks.each_ref().map(|clock| layer(Arc::clone(clock)));
+    does_as_it_says(&asked, &never_asked, keys, |millis| {
+        clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+    })
+}
+
+fn quota(burst: u32) -> Quota {
+    Quota::per_minute(20).burst(burst)
+}
+
+fn keyed<K: std::hash::Hash + ?Sized>(burst: u32, clock: &Clock) -> Arc<KeyedLimiter<K, Clock>> {
+    Arc::new(KeyedLimiter::builder(quota(burst)).clock(Arc::clone(clock)).capacity(64).build().unwrap())
+}
+
+fn costly<L: Limit<Future = NoWait> + Clone>(layer: RateLimitLayer<L>) -> RateLimitLayer<L> {
+    layer.cost(|head| u32::from(head.headers.get(KEY).is_some_and(|key| key == "3")) + 1)
+}
+
+proptest! {
+    #![proptest_config(cases(8))]
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn each_limit_does_as_it_says_and_explaining_changes_nothing(
+        keys in prop::collection::vec((0..4_u8, 0..6_000_u64, any::<bool>()), 1..40),
+        burst in 0..5_u32,
+    ) {
+        let one = |burst| move |clock: Clock| RateLimiter::with_clock(quota(burst), clock);
+        on_two_clocks(|clock| costly(RateLimitLayer::new(Arc::new(one(burst)(clock)))), &keys)?;
+        on_two_clocks(|clock| {
+            let limits = [quota(burst), Quota::per_hour(30)];
+            costly(RateLimitLayer::new(Arc::new(LimitSet::with_clock(limits, clock))))
+        }, &keys)?;
+        on_two_clocks(|clock| costly(RateLimitLayer::new(ByHeader::new(KEY, keyed(burst, &clock)))), &keys)?;
+        on_two_clocks(|clock| {
+            costly(RateLimitLayer::new(ByKey::new(|head: &Head<'_>| head.method.as_str().to_owned(), keyed(burst, &clock))))
+        }, &keys)?;
+        on_two_clocks(|clock| {
+            let clients = PerClient::new(keyed::<ClientAddress>(burst, &clock));
+            costly(RateLimitLayer::new(clients.prefix_v4(31, keyed(burst + 1, &clock)).prefix_v4(24, keyed(6, &clock))))
+        }, &keys)?;
+        on_two_clocks(|clock| {
+            let tree = QuotaTree::builder(["team", "user"], ["requests"]).clock(clock).build().unwrap();
+            costly(RateLimitLayer::new(TreeLimit::<str, 2, 1, Clock>::new(Arc::new(tree), move |head| {
+                let user = head.headers.get(KEY)?.to_str().ok()?;
+                let plan = |burst| Plan::new(quota(burst)).unwrap();
+                Some([(Cow::Borrowed("team"), [plan(6)]), (Cow::Borrowed(user), [plan(burst)])])
+            })))
+        }, &keys)?;
+    }
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn each_concurrency_limit_does_as_it_says(
+        keys in prop::collection::vec((0..4_u8, 0..50_u64, any::<bool>()), 1..40),
+        slots in 0..4_u32,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let _timers = runtime.enter();
+        on_two_clocks(|_| ConcurrencyLayer::bulkhead(slots), &keys)?;
+        on_two_clocks(|_| ConcurrencyLayer::bulkhead(slots).exempt(|head| head.headers[KEY] == "0"), &keys)?;
+        on_two_clocks(|_| ConcurrencyLayer::new(Arc::new(Bulkhead::new(slots).queue(4))).waiting(Duration::from_secs(9)), &keys)?;
+        on_two_clocks(|clock| {
+            let gate: Admission<FixedLimit, Clock> = Admission::fixed_with_clock(slots, clock);
+            AdmissionLayer::new(Arc::new(gate))
+        }, &keys)?;
+        on_two_clocks(|clock| {
+            let bounds = damper::concurrency::LimitBounds::DEFAULT;
+            let gate: Admission<ProbedGradient, Clock> = Admission::with_clock(bounds, clock);
+            AdmissionLayer::new(Arc::new(gate))
+        }, &keys)?;
+    }
+}
+
+#[test]
+fn parts_are_listed_in_order_and_see_what_those_outside_change() {
+    let clock = Arc::new(ManualClock::new());
+    let limiter = |burst| Arc::new(RateLimiter::<TokenBucket, _>::with_clock(quota(burst), Arc::clone(&clock)));
+    let soft = RateLimitLayer::new(limiter(0)).named("so\"ft").unwrap().marking().at_most(Criticality::Sheddable);
+    let stack = server_stack()
+        .admission_layer(ConcurrencyLayer::bulkhead(0))
+        .client_limit_layer(soft)
+        .limit_layer(RateLimitLayer::new(limiter(2)).exempt(|head| {
+            // The marks and the class are those that the request would have.
+            damper::http::Marks::of(head).is_empty()
+                || damper::http::CallClass::of(head).criticality() != Criticality::Sheddable
+        }))
+        .deadline_layer(DeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
+        .criticality(
+            CriticalityLayer::new(ClassHeaders::new(HeaderName::from_static("x-criticality")))
+                .trusting(TrustedProxies::new(["192.0.2.0/24"]).unwrap()),
+        );
+    let mut request = request(7);
+    request.headers_mut().insert("x-criticality", "critical-plus".parse().unwrap());
+    request.headers_mut().insert(TIMEOUT, "1500".parse().unwrap());
+    let explanation = stack.explain(&Head::of(&request));
+    assert_eq!(
+        explanation.to_string(),
+        "class: passes: critical plus, without a tenant\n\
+         deadline: passes: 1.5 s given\n\
+         client limit \"so\\\"ft\": marks: rate limit exceeded, and no wait helps (0 left of 20/min burst 0)\n\
+         limit \"default\": passes (2 left of 20/min burst 2)\n\
+         admission: refuses: too many calls in flight, limit 0\n\
+         refused by the admission"
+    );
+    assert_eq!(
+        explanation.to_json(),
+        "{\"refused_by\":4,\"parts\":[\
+         {\"part\":\"class\",\"outcome\":\"passes\",\"detail\":\"critical plus, without a tenant\"},\
+         {\"part\":\"deadline\",\"outcome\":\"passes\",\"detail\":\"1.5 s given\"},\
+         {\"part\":\"client limit\",\"name\":\"so\\\"ft\",\"outcome\":\"marks\",\
+         \"detail\":\"rate limit exceeded, and no wait helps\",\"quota\":\"20/min burst 0\",\"remaining\":0},\
+         {\"part\":\"limit\",\"name\":\"default\",\"outcome\":\"passes\",\"quota\":\"20/min burst 2\",\"remaining\":2},\
+         {\"part\":\"admission\",\"outcome\":\"refuses\",\"detail\":\"too many calls in flight, limit 0\"}]}"
+    );
+    assert_eq!(explanation.refused_by().map(ExplainedPart::place), Some("admission"));
+    request.headers_mut().insert(TIMEOUT, "0".parse().unwrap());
+    let explanation = stack.explain(&Head::of(&request));
+    assert_eq!(explanation.refused_by().map(ExplainedPart::place), Some("deadline"));
+    assert!(explanation.to_string().ends_with("\nrefused by the deadline"), "{explanation}");
+}
+
+#[test]
+fn request_without_a_peer_and_a_limit_elsewhere_are_explained() {
+    let stack = server_stack().limit_per_client(quota(1));
+    let explanation = stack.explain(&Head::of(&Request::new(())));
+    assert_eq!(
+        explanation.to_string(),
+        "client limit \"client\": refuses: the rate limit could not decide\nrefused by the client limit"
+    );
+    let explanation = stack.for_peer(([192, 0, 2, 1], 1).into()).explain(&Head::of(&Request::new(())));
+    assert_eq!(explanation.to_string(), "client limit \"client\": passes (1 left of 20/min burst 1)\nnot refused");
+
+    struct Elsewhere;
+    impl Limit for Elsewhere {
+        type Future = std::future::Pending<damper::http::LimitAnswer>;
+        fn decide(&self, _: &Head<'_>, _: u32, _: damper::http::Detail) -> damper::http::LimitDecision<Self::Future> {
+            damper::http::LimitDecision::Wait(std::future::pending())
+        }
+    }
+    let stack = server_stack().limit_layer(RateLimitLayer::new(Arc::new(Elsewhere)));
+    assert_eq!(stack.explain(&Head::of(&Request::new(()))).parts()[0].outcome(), PartOutcome::Unknown);
+}
