@@ -95,12 +95,13 @@ fn nobody_outside_chooses_a_class_or_a_tenant() {
     }
 }
 
+/// The lines of the class and of the tenant, and what counts.
+type Row<'a> = (&'a [&'a [u8]], &'a [&'a [u8]], Criticality, Option<&'a str>);
+
 #[test]
 fn trusted_caller_is_believed_where_its_headers_are_valid() {
     let huge = [b'a'; 257];
     let none: &[u8] = b"";
-    // The lines of the class and of the tenant, and what counts.
-    type Row<'a> = (&'a [&'a [u8]], &'a [&'a [u8]], Criticality, Option<&'a str>);
     let rows: [Row<'_>; 14] = [
         (&[b"critical-plus"], &[b"acme"], Criticality::CriticalPlus, Some("acme")),
         (&[b"CRITICAL_PLUS"], &[b"Acme & Sons"], Criticality::CriticalPlus, Some("Acme & Sons")),
@@ -130,6 +131,10 @@ fn trusted_caller_is_believed_where_its_headers_are_valid() {
     }
 }
 
+/// The mark of a TLS acceptor.
+#[derive(Clone)]
+struct Mesh;
+
 #[test]
 fn callers_are_trusted_by_network_by_predicate_or_by_the_connection() {
     let claim = |peer| request(peer, &[(CLASS, b"sheddable")]);
@@ -147,8 +152,6 @@ fn callers_are_trusted_by_network_by_predicate_or_by_the_connection() {
     forwarded.headers_mut().insert("x-forwarded-for", HeaderValue::from_static("10.0.0.7"));
     assert_eq!(class_behind(&layer, forwarded).0, Criticality::Critical, "no header makes a caller trusted");
     // By what a TLS acceptor found, beside the networks.
-    #[derive(Clone)]
-    struct Mesh;
     let layer = layer.trusting_if(|head: &Head<'_>| head.extensions.get::<Mesh>().is_some());
     let mut of_mesh = claim(Some(OUTSIDE));
     of_mesh.extensions_mut().insert(Mesh);
@@ -329,6 +332,9 @@ fn tenant_that_no_header_can_carry_is_an_error() {
     assert_eq!(class.clone().at_most(Criticality::CriticalPlus), class, "never raised");
 }
 
+/// The class, the time given and the headers of a request.
+type Seen = (CallClass, Duration, HeaderMap);
+
 /// A request that one server makes of another while it serves one of its own, over HTTP and as gRPC.
 // CLAIM: http::CriticalityLayer
 #[tokio::test]
@@ -337,7 +343,6 @@ async fn class_tenant_and_deadline_go_from_hop_to_hop() {
         let stack = server_stack()
             .criticality(server())
             .deadline_layer(DeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds));
-        type Seen = (CallClass, Duration, HeaderMap);
         let seen: Arc<Mutex<Option<Seen>>> = Arc::default();
         let last = stack.for_peer((INSIDE, 1).into()).service(service_fn({
             let seen = Arc::clone(&seen);
@@ -413,7 +418,7 @@ async fn overload(classes: CriticalityLayer) -> [Served; 3] {
             _ => 1,
         };
         let peer = if group == 2 { OUTSIDE } else { INSIDE };
-        let service = stack.for_peer((peer, 1).into()).service(handler.clone());
+        let service = stack.for_peer((peer, 1).into()).service(handler);
         let mut request = Request::get("http://test.example/").body(Empty::new()).unwrap();
         if group != 1 {
             request.headers_mut().insert(CLASS, HeaderValue::from_static("critical-plus"));
@@ -433,8 +438,7 @@ async fn overload(classes: CriticalityLayer) -> [Served; 3] {
     for client in clients {
         client.await.unwrap();
     }
-    let groups = *groups.lock().unwrap();
-    groups
+    *groups.lock().unwrap()
 }
 
 // CLAIM: http::CriticalityLayer

@@ -110,9 +110,11 @@ where
             (outcome, answer) => prop_assert!(false, "{outcome}: {:?}", answer.as_ref().map(Response::status)),
         }
         if hold {
-            (held.extend(answer), held_beside.extend(beside));
+            held.extend(answer);
+            held_beside.extend(beside);
         } else if !held.is_empty() {
-            (held.remove(0), held_beside.remove(0));
+            held.remove(0);
+            held_beside.remove(0);
         }
     }
     Ok(())
@@ -127,7 +129,9 @@ where
     let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
     let [asked, never_asked] = clocks.each_ref().map(|clock| layer(Arc::clone(clock)));
     does_as_it_says(&asked, &never_asked, keys, |millis| {
-        clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+        for clock in &clocks {
+            clock.advance(Duration::from_millis(millis));
+        }
     })
 }
 
@@ -247,6 +251,17 @@ fn parts_are_listed_in_order_and_see_what_those_outside_change() {
     assert!(explanation.to_string().ends_with("\nrefused by the deadline"), "{explanation}");
 }
 
+/// A limit that decides elsewhere.
+struct Elsewhere;
+
+impl Limit for Elsewhere {
+    type Future = std::future::Pending<damper::http::LimitAnswer>;
+
+    fn decide(&self, _: &Head<'_>, _: u32, _: damper::http::Detail) -> damper::http::LimitDecision<Self::Future> {
+        damper::http::LimitDecision::Wait(std::future::pending())
+    }
+}
+
 #[test]
 fn request_without_a_peer_and_a_limit_elsewhere_are_explained() {
     let stack = server_stack().limit_per_client(quota(1));
@@ -258,13 +273,6 @@ fn request_without_a_peer_and_a_limit_elsewhere_are_explained() {
     let explanation = stack.for_peer(([192, 0, 2, 1], 1).into()).explain(&Head::of(&Request::new(())));
     assert_eq!(explanation.to_string(), "client limit \"client\": passes (1 left of 20/min burst 1)\nnot refused");
 
-    struct Elsewhere;
-    impl Limit for Elsewhere {
-        type Future = std::future::Pending<damper::http::LimitAnswer>;
-        fn decide(&self, _: &Head<'_>, _: u32, _: damper::http::Detail) -> damper::http::LimitDecision<Self::Future> {
-            damper::http::LimitDecision::Wait(std::future::pending())
-        }
-    }
     let stack = server_stack().limit_layer(RateLimitLayer::new(Arc::new(Elsewhere)));
     assert_eq!(stack.explain(&Head::of(&Request::new(()))).parts()[0].outcome(), PartOutcome::Unknown);
 }
