@@ -52,19 +52,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let operators = serve(Router::new().fallback(explain).with_state(explainer)).await?;
 
     let client = reqwest::Client::new();
-    let explained = async || -> Result<String, Box<dyn Error>> {
+    let show = async || -> Result<String, Box<dyn Error>> {
         let answer =
             client.get(format!("http://{operators}/")).header(CLIENT, "127.0.0.1").send().await?.text().await?;
         println!("{answer}\n");
         Ok(answer)
     };
     for _ in 0..3 {
-        assert!(explained().await?.ends_with("not refused"), "however often it is asked");
+        assert!(show().await?.ends_with("not refused"), "however often it is asked");
     }
     for expected in [StatusCode::OK, StatusCode::OK] {
         assert_eq!(client.get(format!("http://{app}/")).send().await?.status(), expected);
     }
-    let answer = explained().await?;
+    let answer = show().await?;
     assert!(answer.starts_with("client limit \"soft\": marks") && answer.contains("limit \"hard\": refuses"));
     assert_eq!(client.get(format!("http://{app}/")).send().await?.status(), StatusCode::TOO_MANY_REQUESTS);
     Ok(())

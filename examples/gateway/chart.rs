@@ -225,7 +225,7 @@ const fn fill(state: State) -> Color {
     match state {
         State::Closed | State::ForcedClosed | State::Disabled => Color(200, 225, 205),
         State::Open | State::ForcedOpen => Color(75, 85, 99),
-        State::HalfOpen => Color(20, 170, 160),
+        State::HalfOpen | State::Returning => Color(20, 170, 160),
     }
 }
 

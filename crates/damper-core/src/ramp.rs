@@ -259,6 +259,7 @@ fn place(turn: u16, seed: u64) -> u32 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_precision_loss, reason = "the bounds have room for it")]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -343,6 +344,7 @@ mod tests {
         assert_eq!(thousandths, [1, 10, 50, 100, 250, 500, 1_000]);
         assert_eq!(steps.slope().stage_at(1_500_000).map(|stage| stage.grows_in), Some(500_000));
         let linear = Ramp::linear(Duration::from_secs(10));
-        assert_eq!([0, 5, 10].map(|second| linear.share_at(Duration::from_secs(second))), [share_of(LEAST), 0.5, 1.0]);
+        let thousandths = [0, 5, 10].map(|second| (linear.share_at(Duration::from_secs(second)) * 1e3).round() as u32);
+        assert_eq!(thousandths, [1, 500, 1_000]);
     }
 }

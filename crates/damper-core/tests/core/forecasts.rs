@@ -55,7 +55,9 @@ fn does_as_it_says<G: Ask<Call>>(gate: impl Fn(Clock) -> G, steps: &[Step]) {
     let [asked, never_asked] = clocks.each_ref().map(|clock| gate(Arc::clone(clock)));
     let mut held = Vec::new();
     for &(call, millis, succeeds, is_held) in steps {
-        clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+        for clock in &clocks {
+            clock.advance(Duration::from_millis(millis));
+        }
         let forecast = told(&asked.forecast(&call));
         for key in 0..4 {
             // About any call, any number of times.
@@ -93,6 +95,7 @@ fn limiter(burst: u32, clock: Clock) -> Arc<RateLimiter<damper::TokenBucket, Clo
     Arc::new(RateLimiter::with_clock(quota(burst), clock))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that `time_left` takes")]
 fn left(call: &Call) -> Option<Duration> {
     call.is_late.then_some(Duration::ZERO)
 }
@@ -173,7 +176,9 @@ proptest! {
         });
         let [team, user] = [8, burst].map(|burst| Plan::new(quota(burst)).unwrap());
         for (call, millis, ..) in steps {
-            clocks.iter().for_each(|clock| clock.advance(Duration::from_millis(millis)));
+            for clock in &clocks {
+            clock.advance(Duration::from_millis(millis));
+        }
             let path = [(&9, [&team]), (&call.key, [&user])];
             let forecast = trees[0].forecast(&path, [call.cost]);
             _ = trees[0].forecast(&[(&9, [&team]), (&7, [&user])], [1]);
@@ -186,8 +191,6 @@ proptest! {
 
 #[test]
 fn throttle_and_a_gate_of_ones_own_do_not_know() {
-    assert_eq!(Arc::new(AdaptiveThrottle::default()).forecast(&()), Forecast::Unknown);
-
     struct Mine(RateLimiter);
     impl Limiter for Mine {
         fn try_acquire(&self, _: u32) -> Result<(), damper::Denied> {
@@ -197,6 +200,7 @@ fn throttle_and_a_gate_of_ones_own_do_not_know() {
             self.0.peek()
         }
     }
+    assert_eq!(Arc::new(AdaptiveThrottle::default()).forecast(&()), Forecast::Unknown);
     assert_eq!(Ask::forecast(&&Mine(RateLimiter::new(quota(1))), &()), Forecast::Unknown);
     let absent: Option<&'static Mine> = None;
     assert_eq!(absent.forecast(&()), Forecast::Pass(None));

@@ -11,6 +11,7 @@ use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::pending;
+use std::io;
 use std::time::Duration;
 use tower::{Service, ServiceExt, service_fn};
 
@@ -88,7 +89,7 @@ async fn span_has_the_state_of_the_breaker_and_its_change() {
 #[tokio::test]
 async fn change_of_a_hosts_breaker_is_an_event() {
     let config = BreakerConfig::builder().failure_threshold(1).build().unwrap();
-    let failing = service_fn(async |_: Request<()>| Err::<EmptyResponse, _>("reset"));
+    let failing = service_fn(async |_: Request<()>| Err::<EmptyResponse, _>(io::Error::other("reset")));
     let mut client =
         CircuitBreakerLayer::new(PerHost::builder(config).named("payments").build().unwrap()).layer(failing);
     let span = span_of(&mut client, Request::get("http://payments.example/").body(()).unwrap()).await;

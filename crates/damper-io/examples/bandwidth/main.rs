@@ -44,7 +44,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
         let mut stream = PacedWriter::new(stream, BytePacer::all([Arc::clone(&total), client]));
         tokio::spawn(async move {
             // It ends when the client goes.
-            while stream.write_all(&[b'.'; 65_536]).await.is_ok() {}
+            while stream.write_all(&[b'.'; 16_384]).await.is_ok() {}
         });
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Three servers send the same bytes to 100 clients, one after the other. The first paces. The second sends chunks of the same size at the
 //! same times by an interval of tokio for each connection, and limits nothing. The third sends as fast as it can.
+#![expect(clippy::cast_precision_loss, reason = "figures are shown with three digits")]
 
 use super::TOTAL;
 use damper::RateLimiter;
@@ -172,6 +173,6 @@ impl CpuTime {
     }
 
     fn since(self, start: Self) -> (Duration, Duration) {
-        (self.ran - start.ran, self.at - start.at)
+        (self.ran.saturating_sub(start.ran), self.at.duration_since(start.at))
     }
 }

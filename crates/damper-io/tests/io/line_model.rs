@@ -129,12 +129,11 @@ impl LineModel {
     pub(crate) fn pause(&mut self, connection: usize) {
         let (state, _) = std::mem::replace(&mut self.connections[connection], (ModelState::Idle, 0));
         match state {
-            ModelState::Idle => {}
             // They are there: given back like the rest of a chunk.
             ModelState::Waiting { bytes, target } if target <= self.now => self.give_back(bytes),
             // No bytes were taken after them.
             ModelState::Waiting { bytes, target } if target == self.empty_at => self.empty_at -= self.worth(bytes),
-            ModelState::Waiting { .. } => {}
+            ModelState::Idle | ModelState::Waiting { .. } => {}
             ModelState::Moving { bytes, moved } => self.give_back(bytes - moved),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{COOLDOWN, build, by_rate, micros, millis, secs, trip};
 use crate::models::cases::cases;
-use damper::breaker::{Cause, State, StateChange, Verdict};
+use damper::breaker::{Cause, Permit, State, StateChange, Verdict};
 use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Ramp};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -145,7 +145,7 @@ fn ramp_without_calls_ends_by_time() {
     trip(&breaker);
     clock.advance(COOLDOWN);
     breaker.try_acquire().unwrap().success();
-    clock.advance(secs(60) - micros(1));
+    clock.advance(micros(60_000_000 - 1));
     assert_eq!(breaker.status().to_string(), "circuit returning, 50.0 % of the calls pass");
     clock.advance(micros(1));
     assert_eq!((breaker.state(), breaker.status().returning_share()), (State::Closed, None));
@@ -186,7 +186,7 @@ fn controls_act_while_it_returns() {
     let breaker = returning(config, &clock);
     breaker.metrics_only();
     // All pass, and the failures of the share count.
-    assert!((0..5_000).all(|_| breaker.try_acquire().map(|permit| permit.success()).is_ok()));
+    assert!((0..5_000).all(|_| breaker.try_acquire().map(Permit::success).is_ok()));
     assert_eq!(breaker.state(), State::Returning);
     breaker.reset();
     assert_eq!(breaker.state(), State::Closed);

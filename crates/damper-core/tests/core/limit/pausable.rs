@@ -1,4 +1,6 @@
 //! Pauses of a limiter, against exact rationals.
+#![expect(clippy::cast_precision_loss, reason = "times of milliseconds are far below 2^53")]
+#![expect(clippy::float_cmp, reason = "a share is the same or another one, and 0 and 1 are exact")]
 
 use damper::{
     Clock, CoarseClock, Denied, LimitSet, Limiter, ManualClock, Pausable, Quota, Ramp, RateLimiter, RateLimiter32,

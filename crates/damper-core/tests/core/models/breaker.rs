@@ -10,6 +10,8 @@
 //! | the time when the half-open state began, beside the word | the same |
 //!
 //! Times are in microseconds, as the breaker has them: rounded down if they are the clock's, up if they are settings.
+#![expect(clippy::cast_precision_loss, reason = "times of microseconds are far below 2^53")]
+#![expect(clippy::float_cmp, reason = "a share is the same or another one")]
 
 use damper::breaker::{Cause, Permit, State, StateChange, Window};
 use damper::{BreakerConfig, CircuitBreaker, CircuitOpen, ManualClock, Ramp};
@@ -527,6 +529,7 @@ impl Plan {
 
 /// A step of a history.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a history of a test is short")]
 pub(crate) enum Step {
     /// A call asks for a permit.
     Acquire,
