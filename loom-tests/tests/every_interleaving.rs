@@ -58,7 +58,9 @@ fn limiter_of_32_bits_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_in_32_bits);
 }
 
-/// Two calls race for the last token of a limiter at its first use, so that they also race for the start of its line: one of them gets it.
+/// Two calls race for the last token of a limiter: one of them gets it.
+///
+/// They are its first, so that they also race for the start of its line.
 fn last_token() {
     let limiter = RateLimiter::with_clock(Quota::per_second(1), Stopped(7));
     let (mine, its, _) = race(limiter, |limiter| limiter.check().is_ok());

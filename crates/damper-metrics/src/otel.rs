@@ -96,9 +96,9 @@ fn split(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("damper_")?.split_once('_')
 }
 
-/// A recorder that gives damper's metrics the names of OpenTelemetry, and passes them to another recorder.
+/// A recorder that gives damper's metrics the names of OpenTelemetry.
 ///
-/// Metrics of other crates pass as they are. A metric is renamed once, when it is registered.
+/// It passes them to another recorder. /// Metrics of other crates pass as they are. A metric is renamed once, when it is registered.
 #[derive(Clone, Copy, Debug)]
 pub struct OtelNames<R> {
     recorder: R,

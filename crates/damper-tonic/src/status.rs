@@ -38,7 +38,9 @@ pub(crate) fn status(code: Code, refusal: &impl Display, retry_after: Option<Dur
     status_with(code, refusal, retry_after, ErrorDetails::new())
 }
 
-/// Returns a refusal as a status, with the quota that is used up as a `google.rpc.QuotaFailure` and its label as a `google.rpc.ErrorInfo`.
+/// Returns a refusal as a status with all that is known of it.
+///
+/// The quota that is used up is a `google.rpc.QuotaFailure`, and the label a `google.rpc.ErrorInfo`.
 fn refusal_status(code: Code, refusal: &impl Refusal, retry_after: Option<Duration>) -> Status {
     let mut details = ErrorDetails::new();
     if let Some(Standing { quota, .. }) = refusal.standing() {

@@ -68,9 +68,9 @@ pub trait Refusal: Error + Clone + Send + Sync + 'static {
         None
     }
 
-    /// Returns the cause in a word, with `_` for spaces: a label of metrics, and in capitals the reason of gRPC's `ErrorInfo`.
+    /// Returns the cause as a label of metrics, with `_` for spaces.
     ///
-    /// Default: that of the [kind](RefusalKind::label).
+    /// In capitals it is the reason of gRPC's `ErrorInfo`. Default: that of the [kind](RefusalKind::label).
     fn label(&self) -> &'static str {
         self.kind().label()
     }

@@ -160,7 +160,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         Ok(self)
     }
 
-    /// Changes the multiplier of all present and future throttles while calls are made. Their counts stay.
+    /// Changes the multiplier of all present and future throttles.
+    ///
+    /// Calls may be made meanwhile. The counts stay.
     ///
     /// # Errors
     ///
@@ -169,7 +171,9 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
         self.set_rule(|rule| rule.with_multiplier(calls))
     }
 
-    /// Changes the largest share that is refused of all present and future throttles while calls are made. Their counts stay.
+    /// Changes the largest share that is refused, of all present and future throttles.
+    ///
+    /// Calls may be made meanwhile. The counts stay.
     ///
     /// # Errors
     ///

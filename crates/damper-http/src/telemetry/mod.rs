@@ -1,4 +1,6 @@
-//! Counts, logs and attributes of spans, by the facades `metrics`, `tracing` and `opentelemetry`, each behind a feature.
+//! Counts, logs and attributes of spans.
+//!
+//! They go to the facades `metrics`, `tracing` and `opentelemetry`, each behind a feature.
 //!
 //! Without these nothing is recorded. Names of metrics are those of damper-metrics; the docs of [`http`](super) list the events of logs.
 #![cfg_attr(not(all(feature = "metrics", feature = "tracing")), allow(unused_variables, clippy::unused_self))]

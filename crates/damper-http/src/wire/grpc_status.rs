@@ -32,7 +32,7 @@ const ERROR_INFO: &str = "type.googleapis.com/google.rpc.ErrorInfo";
 /// The subject of a quota: damper names no client in a response.
 pub const QUOTA_SUBJECT: &str = "caller";
 
-/// The domain of the reasons of [`ErrorInfo`](ERROR_INFO).
+/// The domain of the reasons of a `google.rpc.ErrorInfo`.
 pub const ERROR_DOMAIN: &str = "damper";
 
 /// The longest wait that the details can have, which is about 10,000 years.

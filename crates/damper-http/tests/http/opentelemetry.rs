@@ -1,4 +1,4 @@
-//! Attributes on the span that is current while layers decide, read from an exporter of OpenTelemetry in memory.
+//! Attributes of spans that layers set, read from an exporter of OpenTelemetry in memory.
 
 use damper::concurrency::Bulkhead;
 use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, PerHost, RateLimitLayer};
@@ -118,7 +118,7 @@ async fn span_says_that_a_deadline_passed() {
     assert_eq!(attributes["damper.stage"], Value::from("response"));
 }
 
-/// A layer that decides without a span, or in one that is not recorded, sets nothing and fails at nothing.
+/// A layer that decides without a span sets nothing, and fails at nothing.
 #[tokio::test]
 async fn no_span_is_needed() {
     static ALL: RateLimiter = RateLimiter::new(Quota::per_second(100));
