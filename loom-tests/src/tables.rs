@@ -5,7 +5,7 @@
 
 use crate::{Flaw, Stopped};
 use damper_core::internal::{revoke, take_revocably};
-use damper_core::sync::{with_flaw, with_loads_as_rmw};
+use damper_core::sync::with_flaw;
 use damper_core::{KeyedLimiter, Quota, WhenFull};
 use loom::model::Builder;
 use loom::sync::Arc;
@@ -36,14 +36,6 @@ pub fn builder(preemptions: usize) -> Builder {
     builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder
-}
-
-/// As [`check_preemptions`](crate::check_preemptions), in both settings of the atomics.
-pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let model = std::sync::Arc::new(model);
-    let plain = std::sync::Arc::clone(&model);
-    builder(preemptions).check(move || plain());
-    with_loads_as_rmw(|| builder(preemptions).check(move || model()));
 }
 
 /// As [`check_flawed`](crate::check_flawed).

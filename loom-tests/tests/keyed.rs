@@ -6,10 +6,9 @@
 use damper_core::sync::with_loads_as_rmw;
 use damper_core::{FixedWindow, KeyedLimiter, Quota, WhenFull};
 use damper_loom_tests::tables::{
-    A, B, C, Identity, Limits, beside, builder, check_flawed, check_preemptions, quota, sharing, taken_and_given_back,
-    ways,
+    A, B, C, Identity, Limits, beside, builder, check_flawed, quota, sharing, taken_and_given_back, ways,
 };
-use damper_loom_tests::{Flaw, Stopped, check};
+use damper_loom_tests::{Flaw, Stopped, check, check_preemptions};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;

@@ -6,10 +6,8 @@
 
 use damper_core::keyed::KeyedReservation;
 use damper_core::{Quota, WhenFull};
-use damper_loom_tests::tables::{
-    A, B, Limits, beside, check_flawed, check_preemptions, sharing, taken_and_given_back, ways,
-};
-use damper_loom_tests::{Flaw, Stopped, check};
+use damper_loom_tests::tables::{A, B, Limits, beside, check_flawed, sharing, taken_and_given_back, ways};
+use damper_loom_tests::{Flaw, Stopped, check, check_preemptions};
 
 /// A token an hour, and room for so many waiters.
 fn quota(burst: u32) -> Quota {

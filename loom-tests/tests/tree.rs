@@ -8,8 +8,8 @@
 use damper_core::concurrency::AcquireCostsFuture;
 use damper_core::keyed::QuotaTreeBuilder;
 use damper_core::{Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
-use damper_loom_tests::tables::{A, B, C, Identity, check_flawed, check_preemptions};
-use damper_loom_tests::{Flaw, Stopped, check};
+use damper_loom_tests::tables::{A, B, C, Identity, check_flawed};
+use damper_loom_tests::{Flaw, Stopped, check, check_preemptions};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 use std::future::{Pending, pending};
