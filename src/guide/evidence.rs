@@ -7,7 +7,7 @@
 //!
 //! | claim | shown by | strength | command |
 //! |---|---|---|---|
-//! | a take leaves at most a burst of debt; refunds, roll-backs and heals mint nothing; a wait is the least that suffices (of 67 cases one was not decided in the last whole run); a changed quota gives nothing twice; packed words are read back; no operation overflows | an SMT solver, on formulas that a program derives from the source | **proved** for all inputs in the ranges that the page of proofs states | `proofs/run` |
+//! | a take leaves at most a burst of debt; refunds, roll-backs and heals mint nothing; a wait is the least that suffices; a changed quota gives nothing twice; packed words are read back; no operation overflows | an SMT solver, on formulas that a program derives from the source | **proved** for all inputs in the ranges that the page of proofs states | `proofs/run` |
 //! | concurrent calls keep the same guarantees | loom, which runs a few operations of two or three threads in every order | **exhaustive** to that size. Most models have a bound on preemptions: `docs/models.md` says which | `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path loom-tests/Cargo.toml` |
 //! | every order of four steps of three threads keeps the envelope of a token bucket | a search of all histories | **exhaustive** to that size, without weak memory | `cargo test -p damper-core --lib token_bucket` |
 //! | longer histories do, too | shuttle | **random** | `tools/deep shuttle` |
