@@ -6,7 +6,10 @@
 
 use damper_core::breaker::{Permit, State};
 use damper_core::time::FixedFrequency;
-use damper_core::{BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter, RateLimiter32};
+use damper_core::{
+    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter, RateLimiter32, WhenFull,
+};
+use damper_loom_tests::tables::{A, quota, ways};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
 use loom::sync::Arc;
 use loom::thread;
@@ -114,4 +117,23 @@ fn breaker_of_64_bits_counts_both_failures() {
 #[should_panic(expected = "two failures count")]
 fn breaker_of_64_bits_counts_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_64_bits);
+}
+
+/// Two calls race for the last token of a key that has a slot: one of them gets it.
+fn last_token_of_a_key() {
+    let limits = ways(1, WhenFull::SharedOverflow, quota(2));
+    limits.check(&A).unwrap();
+    let (mine, its, _) = race(limits, |limits| limits.check(&A).is_ok());
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn slot_gives_its_last_token_once() {
+    check(last_token_of_a_key);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn slot_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token_of_a_key);
 }

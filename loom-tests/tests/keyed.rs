@@ -49,7 +49,7 @@ fn concurrent_first_sights_create_one_slot_model() {
 // CLAIM: KeyedLimiter
 #[test]
 fn window_of_a_key_never_exceeds_its_limit() {
-    check(window_of_a_key_never_exceeds_its_limit_model);
+    check_preemptions(2, window_of_a_key_never_exceeds_its_limit_model);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn reset(limits: &Limits) -> u32 {
 /// [The newcomer owes nothing but its own cost.]
 #[test]
 fn charge_beside_an_eviction_is_booked_or_reported() {
-    check(|| beside_an_eviction(charge, |booked| [2 + booked; 2]));
+    check_preemptions(2, || beside_an_eviction(charge, |booked| [2 + booked; 2]));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn charge_beside_an_eviction_is_booked_or_reported_unless_flawed() {
 /// [As above.]
 #[test]
 fn refund_beside_an_eviction_credits_only_its_key() {
-    check(|| beside_an_eviction(refund, |_| [1, 2]));
+    check_preemptions(2, || beside_an_eviction(refund, |_| [1, 2]));
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn refund_beside_an_eviction_credits_only_its_key_unless_flawed() {
 /// [`word` Relaxed; the word published Relaxed; the owner not asked after the word.]
 #[test]
 fn reset_beside_an_eviction_fills_only_its_key() {
-    check(|| beside_an_eviction(reset, |_| [0, 2]));
+    check_preemptions(2, || beside_an_eviction(reset, |_| [0, 2]));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn slot_to_an_exhausted_key_model() {
 /// [A decision of `visit_slot` that leaves the word unchanged and does not read it again.]
 #[test]
 fn charge_uses_only_its_own_keys_word() {
-    check(|| {
+    check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(2));
         limits.check_n(&A, 2).unwrap();
         let rival = beside(&limits, |limits| limits.charge(&B, 1));
@@ -260,7 +260,7 @@ fn charge_uses_only_its_own_keys_word() {
 /// [A version that stays when a slot is claimed.]
 #[test]
 fn version_separates_equal_words_of_two_owners() {
-    check(|| {
+    check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(3));
         limits.check(&A).unwrap();
         let rival = beside(&limits, |limits| limits.check(&A).is_ok());
@@ -277,7 +277,7 @@ fn version_separates_equal_words_of_two_owners() {
 /// [`word` Relaxed.]
 #[test]
 fn evicted_key_gets_one_slot() {
-    check(|| {
+    check_preemptions(2, || {
         let limits = ways(2, WhenFull::SharedOverflow, quota(2));
         for idle in [A, C] {
             limits.check(&idle).unwrap();
@@ -323,7 +323,7 @@ fn slot_after_overflow_starts_with_the_shared_debt_model() {
 /// [`move_to` that swaps the word even if it has changed.]
 #[test]
 fn change_of_tier_keeps_the_debt() {
-    check(change_of_tier_keeps_the_debt_model);
+    check_preemptions(3, change_of_tier_keeps_the_debt_model);
 }
 
 #[test]
@@ -438,7 +438,7 @@ fn planned(plan: &Arc<AtomicUsize>) -> Limits {
 /// [`of` without a look at the count; the count added to or loaded Relaxed.]
 #[test]
 fn retier_reaches_a_key_that_is_just_seen() {
-    check(retier_reaches_a_key_that_is_just_seen_model);
+    check_preemptions(2, retier_reaches_a_key_that_is_just_seen_model);
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn retier_reaches_a_key_that_is_just_seen_model() {
 /// [`of` without a look at the count.]
 #[test]
 fn last_retier_stands() {
-    check(|| {
+    check_preemptions(2, || {
         let plan = Arc::new(AtomicUsize::new(0));
         let limits = planned(&plan);
         limits.check(&A).unwrap();
@@ -584,7 +584,7 @@ fn newcomers_shared_spend_survives_a_stale_quota() {
 /// keeps its slot. [The moved debts read before the words.]
 #[test]
 fn key_with_a_moved_debt_keeps_its_slot() {
-    check(|| {
+    check_preemptions(2, || {
         let fast = Quota::per_second(1_000).burst(4).max_debt(0);
         let limits = KeyedLimiter::<u64>::builder(quota(4))
             .tiers([fast], |key| usize::from(*key != A))
@@ -612,7 +612,7 @@ fn key_with_a_moved_debt_keeps_its_slot() {
 /// By the old quota the debt is out of range. [A newcomer that does not check that its quota is current.]
 #[test]
 fn indebted_key_keeps_its_slot_under_a_stale_quota() {
-    check(|| {
+    check_preemptions(2, || {
         let limits = ways(1, WhenFull::SharedOverflow, quota(1));
         limits.check(&A).unwrap();
         let rival = beside(&limits, |limits| limits.check(&B).is_ok());
@@ -678,7 +678,7 @@ fn roll_back_beside_a_displacement_keeps_other_debts() {
 /// [A roll-back without the lock.]
 #[test]
 fn roll_back_of_a_shared_bucket_keeps_other_spends() {
-    check(|| {
+    check_preemptions(2, || {
         let limits = sharing(1, 0, WhenFull::SharedOverflow, quota(6));
         let rival = beside(&limits, |limits| taken_and_given_back(limits, A, 1));
         assert!(limits.check_n(&B, 2).is_ok());
@@ -694,7 +694,7 @@ fn roll_back_of_a_shared_bucket_keeps_other_spends() {
 /// [The debt announced after the key was moved.]
 #[test]
 fn debt_survives_a_move_beside_a_check() {
-    check(|| {
+    check_preemptions(3, || {
         let fast = Quota::per_second(1_000).burst(4).max_debt(0);
         let limits = KeyedLimiter::<u64>::builder(quota(4))
             .tiers([fast], |_| 0)
@@ -803,7 +803,7 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
 /// [The newcomer owes nothing but its own cost.]
 #[test]
 fn roll_back_beside_an_eviction_credits_only_its_key() {
-    check(roll_back_beside_an_eviction_credits_only_its_key_model);
+    check_preemptions(2, roll_back_beside_an_eviction_credits_only_its_key_model);
 }
 
 #[test]
@@ -1059,7 +1059,7 @@ fn charge_beside_a_first_sight_is_booked_on_the_key() {
 /// [A roll-back that ignores the tier.]
 #[test]
 fn roll_back_after_a_change_of_tier_keeps_other_debts() {
-    check(roll_back_after_a_change_of_tier_keeps_other_debts_model);
+    check_preemptions(3, roll_back_after_a_change_of_tier_keeps_other_debts_model);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn cancelled_waiter_of_a_key_keeps_others_in_place_model(last_first: bool) {
 /// [A version that stays when a slot is claimed.]
 #[test]
 fn cancel_beside_clear_gives_back_only_its_own() {
-    check(|| {
+    check_preemptions(2, || {
         // All slots are vacant, so the key gets the same one again.
         let limits = ways(4, WhenFull::SharedOverflow, quota(1));
         limits.check(&A).unwrap();
@@ -199,7 +199,7 @@ fn tier_change_wakes_a_waiter_of_a_key() {
 /// The token of the refund is reserved at once, and then that place is given up. [A cancel that notifies no thread.]
 #[test]
 fn cancel_wakes_a_waiter_of_a_key() {
-    check(|| {
+    check_preemptions(2, || {
         let never = Quota::per_second(0).burst(1).max_debt(4);
         let limits = ways(2, WhenFull::SharedOverflow, never);
         limits.check(&A).unwrap();
@@ -222,7 +222,7 @@ fn cancel_wakes_a_waiter_of_a_key() {
 /// A thread that came between is woken. [A roll-back that notifies no thread.]
 #[test]
 fn roll_back_wakes_a_waiter_of_a_key() {
-    check(|| {
+    check_preemptions(2, || {
         let never = Quota::per_second(0).burst(1).max_debt(1);
         let limits = ways(2, WhenFull::SharedOverflow, never);
         limits.check_n(&A, 0).unwrap();

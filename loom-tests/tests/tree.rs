@@ -9,7 +9,7 @@ use damper_core::concurrency::AcquireCostsFuture;
 use damper_core::keyed::QuotaTreeBuilder;
 use damper_core::{Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use damper_loom_tests::tables::{A, B, C, Identity, check_flawed};
-use damper_loom_tests::{Flaw, Stopped, check, check_preemptions};
+use damper_loom_tests::{Flaw, Stopped, check_preemptions};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 use std::future::{Pending, pending};
@@ -43,7 +43,7 @@ fn used(tree: &Tree, user: u64, plan: &Plan) -> [u32; 2] {
 // CLAIM: QuotaTree
 #[test]
 fn one_of_two_calls_gets_the_last_tokens() {
-    check(one_of_two_calls_gets_the_last_tokens_model);
+    check_preemptions(2, one_of_two_calls_gets_the_last_tokens_model);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn one_of_two_calls_gets_the_last_tokens_model() {
 // CLAIM: QuotaTree
 #[test]
 fn a_call_that_loses_gives_back_what_it_took() {
-    check(|| {
+    check_preemptions(2, || {
         let (tree, plan) = (tree(), plan(3));
         let call = move |tree: &Tree, user: u64| tree.check(&[(&user, [&plan]), (&C, [&plan])], [1]).is_ok();
         assert!(call(&tree, A) && call(&tree, B));
@@ -92,7 +92,7 @@ fn a_call_that_loses_gives_back_what_it_took() {
 // CLAIM: Plan
 #[test]
 fn a_debt_is_converted_once() {
-    check(|| {
+    check_preemptions(2, || {
         let (old, new) = (plan(4).tagged(NonZeroU8::MIN), plan(40).tagged(NonZeroU8::MAX));
         let tree = tree();
         tree.check(&[(&A, [&old]), (&C, [&Plan::UNLIMITED])], [4]).unwrap();
@@ -112,7 +112,7 @@ fn a_debt_is_converted_once() {
 // CLAIM: QuotaTree
 #[test]
 fn unsettled_reservations_stay_within_the_bound() {
-    check(unsettled_reservations_stay_within_the_bound_model);
+    check_preemptions(2, unsettled_reservations_stay_within_the_bound_model);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_guaranteed_call_is_served_beside_one_that_borrows() {
 // CLAIM: QuotaTree
 #[test]
 fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
-    check(|| {
+    check_preemptions(2, || {
         let builder = QuotaTreeBuilder::new(["user", "team"], ["calls"], Stopped(7), Hasher::default());
         let tree: Arc<Tree> = Arc::new(builder.capacities([1, 1]).guarantees(0, 0.25).build().unwrap());
         let call = move |tree: &Tree| {
@@ -232,7 +232,7 @@ fn block_on<R>(mut call: Pin<Box<impl Future<Output = Result<R, TreeRefusal>>>>)
 // CLAIM: QuotaTree
 #[test]
 fn settlement_wakes_a_waiting_call() {
-    check(|| {
+    check_preemptions(2, || {
         let (tree, settled, path) = taken_bucket();
         let waiting = {
             let tree = std::sync::Arc::clone(&tree);
@@ -250,7 +250,7 @@ fn settlement_wakes_a_waiting_call() {
 // CLAIM: QuotaTree
 #[test]
 fn cancelled_call_wakes_the_next_of_its_line() {
-    check(|| {
+    check_preemptions(2, || {
         let (tree, settled, path) = taken_bucket();
         let mut first: Pin<Box<Wait>> = Box::pin(tree.acquire_owned(path, [2]).sleeping_by(|_| pending()));
         assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());

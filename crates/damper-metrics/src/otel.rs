@@ -10,7 +10,7 @@
 //! | the name of a limit, also on Redis | `ratelimiter.name`, and on spans `ratelimiter.result`: `allowed`, `refused` or `error` |
 //! | the name of a breaker | `circuitbreaker.name`, and `circuitbreaker.state` |
 //! | the name of a deadline | `timeout.name`, and on spans `timeout.occured` and `timeout.duration`, in seconds |
-//! | the name of retries | `retry.name`, and `retry.result` for the reason why a retry was not made |
+//! | the name of retries | `retry.name`, and `retry.result` for the reason why a retry was not made; on spans of HTTP `retry.attempt` and `http.request.resend_count` |
 //! | the name of a limit on calls in flight, a throttle, a pacer, a hedge ... | `damper.concurrency.name` and so on, and on spans `damper.concurrency.result` |
 //! | other labels, such as `tier` and `cause` | `damper.tier`, `damper.cause` |
 //!
@@ -46,6 +46,9 @@ pub const TIMEOUT_OCCURRED: &str = "timeout.occured";
 
 /// The attribute with the time that a call was given, in seconds.
 pub const TIMEOUT_DURATION: &str = "timeout.duration";
+
+/// The attribute with the number of an attempt of a retried call, from 2 on.
+pub const RETRY_ATTEMPT: &str = "retry.attempt";
 
 /// The attribute with the state of a breaker.
 pub const BREAKER_STATE: &str = "circuitbreaker.state";

@@ -45,6 +45,8 @@ use damper_core::gate::Refusal;
 use log_sampler::{LogSampler, Sample, millis};
 #[cfg(feature = "opentelemetry")]
 use span_attributes::SpanAttributes;
+#[cfg(feature = "opentelemetry")]
+pub(crate) use span_attributes::set_attempt;
 #[cfg(feature = "metrics")]
 use {
     alloc::vec::Vec,

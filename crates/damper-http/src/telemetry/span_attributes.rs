@@ -72,6 +72,16 @@ impl SpanAttributes {
     }
 }
 
+/// Sets how many attempts the call has had before the one that begins.
+///
+/// `http.request.resend_count` is a stable convention of OpenTelemetry.
+pub(crate) fn set_attempt(previous: u32) {
+    on_span(|span| {
+        span.set_attribute(KeyValue::new(otel::RETRY_ATTEMPT, i64::from(previous) + 1));
+        span.set_attribute(KeyValue::new("http.request.resend_count", i64::from(previous)));
+    });
+}
+
 /// Adds a state change of a breaker to the span, as an event.
 pub(super) fn add_change(name: &str, host: &str, change: StateChange) {
     on_span(|span| {

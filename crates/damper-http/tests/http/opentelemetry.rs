@@ -1,8 +1,9 @@
 //! Attributes of spans that layers set, read from an exporter of OpenTelemetry in memory.
 
+use bytes::Bytes;
 use damper::concurrency::Bulkhead;
-use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, PerHost, RateLimitLayer};
-use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
+use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, PerHost, RateLimitLayer, RetryLayer};
+use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter, Retry};
 use http::{Request, Response, StatusCode};
 use http_body_util::Empty;
 use opentelemetry::trace::{FutureExt, TraceContextExt, Tracer, TracerProvider};
@@ -10,15 +11,16 @@ use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
 use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceExt, service_fn};
 
-type EmptyResponse = Response<Empty<bytes::Bytes>>;
+type EmptyResponse = Response<Empty<Bytes>>;
 
 /// Makes a call within a span, and returns the span as it was exported.
-async fn span_of<S: Service<Request<()>>>(service: &mut S, request: Request<()>) -> SpanData {
+async fn span_of<B, S: Service<Request<B>>>(service: &mut S, request: Request<B>) -> SpanData {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
     let context = Context::current_with_span(provider.tracer("tests").start("request"));
@@ -116,6 +118,21 @@ async fn span_says_that_a_deadline_passed() {
     assert_eq!(attributes["timeout.occured"], Value::from(true));
     assert_eq!(attributes["timeout.duration"], Value::from(1.5));
     assert_eq!(attributes["damper.stage"], Value::from("response"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn span_has_the_number_of_the_last_attempt() {
+    let calls = AtomicUsize::new(0);
+    let failing = service_fn(|_: Request<Empty<Bytes>>| {
+        let status =
+            if calls.fetch_add(1, Ordering::Relaxed) < 2 { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+        ready(Ok::<_, Infallible>(Response::builder().status(status).body(Empty::<Bytes>::new()).unwrap()))
+    });
+    let mut client = RetryLayer::new(Retry::new(5)).layer(failing);
+    let span = span_of(&mut client, Request::new(Empty::new())).await;
+    let attributes = attributes(&span);
+    assert_eq!(attributes["retry.attempt"], Value::from(3));
+    assert_eq!(attributes["http.request.resend_count"], Value::from(2));
 }
 
 /// A layer that decides without a span sets nothing, and fails at nothing.
