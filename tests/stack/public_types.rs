@@ -758,6 +758,7 @@ fn types_of_metrics_have_the_traits_users_expect() {
         Exporter: shared defaulted,
         Kind: key,
         Metric: shared cloned,
+        OtelNames<Exporter>: shared,
         Readings<'static>: shared cloned,
         TransitionCounter: shared cloned,
     }

@@ -47,7 +47,7 @@ pub const TIMEOUT_OCCURRED: &str = "timeout.occured";
 /// The attribute with the time that a call was given, in seconds.
 pub const TIMEOUT_DURATION: &str = "timeout.duration";
 
-/// The attribute with the number of an attempt of a retried call, from 2 on.
+/// The attribute with the number of the last attempt of a call, from 2 on.
 pub const RETRY_ATTEMPT: &str = "retry.attempt";
 
 /// The attribute with the state of a breaker.

@@ -650,7 +650,7 @@ fn a_group_takes_the_changes_of_its_sections_and_no_others() {
     fs::write(&file, "client.http.retry.max_attempts = 5").unwrap();
     assert_eq!((reloader.reload().unwrap().len(), *attempts.lock().unwrap()), (1, 5));
     for (other, why) in [
-        ("client.http.hedge.max_attempts = 3", "; this needs a restart"),
+        ("client.http.pacing.max_attempts = 3", "; this needs a restart"),
         ("client.http.ratelimit.burst = 3", "; what is bound to this section does not take it"),
         ("client.grpc.ratelimit.burst = 3", "; nothing is bound to this section"),
     ] {

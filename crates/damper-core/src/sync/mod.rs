@@ -41,8 +41,10 @@ mod set_once;
 #[cfg(feature = "std")]
 mod signal;
 mod tally;
+#[cfg(all(feature = "alloc", not(any(loom, shuttle))))]
+pub(crate) use native::AtomicUsize;
 #[cfg(not(any(loom, shuttle)))]
-pub(crate) use native::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
+pub(crate) use native::{AtomicBool, AtomicU16, AtomicU32, Epoch, Guarded, SpinWait, Versioned64, fence};
 
 #[cfg(not(any(loom, shuttle, target_has_atomic = "64")))]
 pub(crate) use native::AtomicU64;

@@ -22,9 +22,11 @@ pub(crate) use portable_atomic::AtomicU32;
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 
+#[cfg(feature = "alloc")]
+pub(crate) use core::sync::atomic::AtomicUsize;
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::Ordering;
-pub(crate) use core::sync::atomic::{AtomicUsize, AtomicUsize as Epoch, fence};
+pub(crate) use core::sync::atomic::{AtomicUsize as Epoch, fence};
 #[cfg(feature = "std")]
 pub(crate) use crossbeam_utils::Backoff as SpinWait;
 #[cfg(feature = "std")]

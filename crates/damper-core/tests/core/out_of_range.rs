@@ -67,7 +67,7 @@ const COUNTS: &[Setting<u32>] = &[
     Setting("divisor", |n| ProportionalDecrease::new(QUOTA).divisor(n).map(drop), 1, u32::MAX),
     Setting("divisor", |n| RemainingDecrease::new(QUOTA).divisor(n).map(drop), 1, u32::MAX),
     #[cfg(feature = "alloc")]
-    Setting("max_attempts", |n| hedge(|config| config.max_attempts(n)), 2, 5),
+    Setting("max_attempts", |n| hedge(|config| config.max_attempts(n)), 1, 5),
 ];
 
 const MOST_CALLS: u32 = if cfg!(feature = "alloc") { 4_096 } else { 48 };

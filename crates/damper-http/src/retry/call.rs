@@ -202,10 +202,6 @@ where
             self.budget().began();
         }
         let previous = (self.attempts.number() - 1).saturating_sub(self.unprocessed);
-        #[cfg(feature = "opentelemetry")]
-        if previous > 0 {
-            crate::telemetry::set_attempt(previous);
-        }
         prepare::<Q, _, _>(&self.settings.protocol, self.deadline(), previous, &mut head);
         Some(Request::from_parts(head, self.settings.protocol.send(body)))
     }

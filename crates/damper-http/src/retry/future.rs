@@ -62,7 +62,13 @@ where
 
     #[inline]
     fn judge(&mut self, outcome: &mut Result<Response<R>, S::Error>) -> Next {
-        self.call.judge(&mut self.pace, outcome)
+        let next = self.call.judge(&mut self.pace, outcome);
+        // Once, because the SDK keeps each value of an attribute.
+        #[cfg(feature = "opentelemetry")]
+        if !matches!(next, Next::Again(_)) {
+            crate::telemetry::set_attempts(self.call.begun());
+        }
+        next
     }
 
     fn time_to_begin(&self) -> Duration {

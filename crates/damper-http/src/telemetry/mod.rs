@@ -46,7 +46,7 @@ use log_sampler::{LogSampler, Sample, millis};
 #[cfg(feature = "opentelemetry")]
 use span_attributes::SpanAttributes;
 #[cfg(feature = "opentelemetry")]
-pub(crate) use span_attributes::set_attempt;
+pub(crate) use span_attributes::set_attempts;
 #[cfg(feature = "metrics")]
 use {
     alloc::vec::Vec,
@@ -163,8 +163,6 @@ impl Telemetry {
     /// Records the refusal of a breaker.
     #[cold]
     pub(crate) fn record_open(&self, open: &CircuitOpen) {
-        #[cfg(feature = "opentelemetry")]
-        self.layer.attributes.in_state(State::Open);
         self.record_refused(open, || RefusalDetails { retry_after: open.retry_after(), ..RefusalDetails::default() });
     }
 

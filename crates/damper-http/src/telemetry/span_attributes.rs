@@ -2,7 +2,8 @@
 //!
 //! That is the span of the request on a server, and the one around the call on a client. A subscriber of `tracing` makes its span current if it
 //! has the layer of tracing-opentelemetry, from version 0.32 on. The names are those of [`damper_metrics::otel`]. If several layers of
-//! a kind decide on one request, the last one is on the span; a refusal is always the last.
+//! a kind decide on one request, the last one counts,
+//! and a refusal is always the last. (The SDK in Rust keeps them all.)
 
 use super::{Kind, RefusalDetails};
 use alloc::borrow::ToOwned;
@@ -11,14 +12,15 @@ use alloc::string::ToString;
 use damper_core::breaker::{State, StateChange};
 use damper_metrics::otel;
 use opentelemetry::trace::{SpanRef, TraceContextExt};
-use opentelemetry::{Context, Key, KeyValue};
+use opentelemetry::{Context, Key, KeyValue, Value};
 
 /// The attributes that a layer sets, made once.
 #[derive(Debug)]
 pub(super) struct SpanAttributes {
     name: KeyValue,
-    /// `None` for a kind that has another way to say it.
+    /// Says how a layer decided, or in which state a breaker is; `None` for deadlines, which say it otherwise.
     result: Option<Key>,
+    is_breaker: bool,
 }
 
 impl SpanAttributes {
@@ -26,23 +28,26 @@ impl SpanAttributes {
         let group = group(kind);
         let name = KeyValue::new(otel::attribute(group, kind.label()), name.to_owned());
         let result = match kind {
-            Kind::Breaker | Kind::ServerDeadline | Kind::ClientDeadline => None,
+            Kind::Breaker => Some(Key::new(otel::BREAKER_STATE)),
+            Kind::ServerDeadline | Kind::ClientDeadline => None,
             _ => Some(Key::new(format!("{}.result", otel::namespace(group)))),
         };
-        Self { name, result }
+        Self { name, result, is_breaker: kind == Kind::Breaker }
     }
 
-    /// Sets the name and the result of a decision: `allowed`, `refused` or `error`.
+    /// Sets the name and the result of a decision: `allowed` or `error`. A breaker says its [state](Self::in_state).
     #[inline]
     pub(super) fn decided(&self, result: &'static str) {
-        on_span(|span| self.set(span, result));
+        if !self.is_breaker {
+            on_span(|span| self.set(span, result));
+        }
     }
 
     /// Sets the name and the result, and the details of a refusal.
     #[cold]
     pub(super) fn refused(&self, details: &RefusalDetails<'_>) {
         on_span(|span| {
-            self.set(span, "refused");
+            self.set(span, if self.is_breaker { "open" } else { "refused" });
             for label in details.labels() {
                 span.set_attribute(KeyValue::new(otel::attribute("", label.key()), label.value().to_owned()));
             }
@@ -57,29 +62,28 @@ impl SpanAttributes {
         });
     }
 
-    /// Sets the name and the state of a breaker.
+    /// Sets the name and the state of a breaker that let a call pass.
     #[inline]
     pub(super) fn in_state(&self, state: State) {
-        on_span(|span| {
-            span.set_attribute(self.name.clone());
-            span.set_attribute(KeyValue::new(otel::BREAKER_STATE, state.to_string()));
-        });
+        on_span(|span| self.set(span, state.to_string()));
     }
 
-    fn set(&self, span: &SpanRef<'_>, result: &'static str) {
+    fn set(&self, span: &SpanRef<'_>, result: impl Into<Value>) {
         span.set_attribute(self.name.clone());
         span.set_attributes(self.result.clone().map(|key| KeyValue::new(key, result)));
     }
 }
 
-/// Sets how many attempts the call has had before the one that begins.
+/// Sets how many attempts a call had whose last one has ended, if there were several.
 ///
 /// `http.request.resend_count` is a stable convention of OpenTelemetry.
-pub(crate) fn set_attempt(previous: u32) {
-    on_span(|span| {
-        span.set_attribute(KeyValue::new(otel::RETRY_ATTEMPT, i64::from(previous) + 1));
-        span.set_attribute(KeyValue::new("http.request.resend_count", i64::from(previous)));
-    });
+pub(crate) fn set_attempts(attempts: u32) {
+    if attempts > 1 {
+        on_span(|span| {
+            span.set_attribute(KeyValue::new(otel::RETRY_ATTEMPT, i64::from(attempts)));
+            span.set_attribute(KeyValue::new("http.request.resend_count", i64::from(attempts - 1)));
+        });
+    }
 }
 
 /// Adds a state change of a breaker to the span, as an event.

@@ -194,7 +194,10 @@ async fn refusal_is_a_trailers_only_response() {
         assert_eq!(answer.headers()["grpc-status"], "8");
         assert_eq!(answer.headers()["grpc-message"], "rate%20limit%20exceeded,%20and%20no%20wait%20helps");
         assert_eq!(answer.headers()["content-type"], content_type);
-        assert!(!answer.headers().contains_key("grpc-status-details-bin"), "no wait helps");
+        let details = Status::from_header_map(answer.headers()).unwrap().get_error_details();
+        assert!(details.retry_info().is_none(), "no wait helps");
+        assert_eq!(details.quota_failure().unwrap().violations[0].description, "1/s burst 0");
+        assert_eq!(details.error_info().unwrap().reason, "OVER_LIMIT");
         assert!(!answer.headers().contains_key("retry-after"));
         assert!(answer.body().is_end_stream());
         let end = answer.into_body().collect().await.unwrap();
