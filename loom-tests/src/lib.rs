@@ -50,7 +50,7 @@ fn builder() -> loom::model::Builder {
 
 /// Runs a model on flawed atomics, in the plain setting: for the `should_panic` variant beside a model.
 pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
+    let mut builder = builder();
     builder.preemption_bound = Some(3);
     damper_core::sync::with_flaw(flaw, || builder.check(model));
 }

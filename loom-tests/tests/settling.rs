@@ -99,7 +99,7 @@ fn settled_reservation_keeps_others_in_place_model() {
 /// [An answer without the swap; a `store` in place of the swap.]
 #[test]
 fn settled_reservation_of_a_key_gives_back_what_it_did_not_use() {
-    check(settled_reservation_of_a_key_gives_back_what_it_did_not_use_model);
+    check_preemptions(3, settled_reservation_of_a_key_gives_back_what_it_did_not_use_model);
 }
 
 #[test]
