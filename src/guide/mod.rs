@@ -72,6 +72,7 @@
 //! | ask what would happen to a request, part by part, without taking anything | [`http::ServerStack::explain`](crate::http::ServerStack::explain), [`gate::Ask::forecast`](crate::gate::Ask::forecast); the example `explain` | [`trying`](self::trying#what-would-happen-to-this-request) |
 //! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |
 //! | see limits, breakers and budgets in Prometheus and Grafana, with alerts | [`metrics::Exporter`](crate::metrics::Exporter) (feature `metrics`) | [`metrics`] |
+//! | see them in OpenTelemetry, as metrics and as attributes of spans | [`metrics::OtelNames`](crate::metrics::OtelNames) (feature `opentelemetry`) | [`metrics`] |
 //! | see them live, on a page of your own server or of the gateway's `--serve` | [`live::LivePage`](crate::live::LivePage) (feature `live`) | [`live`] |
 //!
 //! Each answers a different question, so a service often has several. [`retries`] has their order around a client, and
