@@ -79,7 +79,7 @@
 //! | the same chunks by an interval of tokio for each connection, no limit | 10.09 MB/s | up to 1.0 % | 0.85 % |
 //! | as fast as it can, the same 200 MB | all in 0.1 s | | 33 ms, which would be 0.17 % over 20 s |
 //!
-//! So a chunk of 20 kB costs 36 µs, most of it the wake-up of an idle thread on a busy machine.
+//! So a chunk of 20 kB costs 36 µs on a busy machine, with the wake-up of its thread.
 //!
 //! # Names elsewhere
 //!
