@@ -2,6 +2,7 @@
 
 #[path = "../../crates/damper-core/tests/core/models/backoff.rs"]
 pub(crate) mod backoff;
+#[allow(dead_code, reason = "no ramp is drawn, so that the corpora keep their meaning")]
 #[path = "../../crates/damper-core/tests/core/models/breaker.rs"]
 pub(crate) mod breaker;
 #[path = "../../crates/damper-core/tests/core/models/bucket.rs"]
