@@ -18,7 +18,9 @@ use opentelemetry::{Context, Key, KeyValue, Value};
 #[derive(Debug)]
 pub(super) struct SpanAttributes {
     name: KeyValue,
-    /// Says how a layer decided, or in which state a breaker is; `None` for deadlines, which say it otherwise.
+    /// Says how a layer decided, or in which state a breaker is.
+    ///
+    /// `None` for deadlines, which say it otherwise.
     result: Option<Key>,
     is_breaker: bool,
 }
