@@ -118,15 +118,20 @@ fn percent_encoded(message: &str) -> String {
 }
 
 /// Returns bytes in base64 without padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
+fn base64(bytes: &[u8]) -> Vec<u8> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut encoded = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for letter in 0..=chunk.len() {
-            encoded.push(char::from(LETTERS[(bits >> (18 - 6 * letter)) as usize & 63]));
-        }
+    let letters = |[first, second, third]: [u8; 3]| {
+        let bits = u32::from(first) << 16 | u32::from(second) << 8 | u32::from(third);
+        [18, 12, 6, 0].map(|shift| LETTERS[(bits >> shift) as usize & 63])
+    };
+    let mut encoded = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
+    let (whole, rest) = bytes.as_chunks();
+    for chunk in whole {
+        encoded.extend_from_slice(&letters(*chunk));
+    }
+    if let Some(&first) = rest.first() {
+        let last = letters([first, rest.get(1).copied().unwrap_or(0), 0]);
+        encoded.extend_from_slice(&last[..=rest.len()]);
     }
     encoded
 }
@@ -218,8 +223,8 @@ mod tests {
         for (bytes, text) in
             [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("foobar", "Zm9vYmFy")]
         {
-            assert_eq!(base64(bytes.as_bytes()), text);
+            assert_eq!(base64(bytes.as_bytes()), text.as_bytes());
         }
-        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), "+/+/");
+        assert_eq!(base64(&[0xfb, 0xff, 0xbf]), b"+/+/");
     }
 }
