@@ -24,7 +24,10 @@ def assert_limited(error):
     assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
     status = rpc_status.from_call(error)
     info = error_details_pb2.RetryInfo()
-    assert len(status.details) == 1 and status.details[0].Unpack(info), status
+    quota, cause = error_details_pb2.QuotaFailure(), error_details_pb2.ErrorInfo()
+    assert len(status.details) == 3 and status.details[0].Unpack(info), status
+    assert status.details[1].Unpack(quota) and quota.violations[0].description == "2/min burst 3", status
+    assert status.details[2].Unpack(cause) and (cause.reason, cause.domain) == ("OVER_LIMIT", "damper"), status
     wait = info.retry_delay.ToTimedelta()
     assert 0 < wait.total_seconds() <= 30, info
     print(f"{error.code().name}: {error.details()}, to be exact {wait}")
