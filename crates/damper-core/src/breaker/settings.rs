@@ -20,11 +20,10 @@
 //! | FACTOR, JITTER, PROBE RATE, ABANDONED | 14, 7, 7, 1 | thousandths, percent, percent | |
 //! | PROBES, SUCCESSES, COOLDOWN | 10, 10, 44 | calls, calls, microseconds | |
 //! | RAMP | 2 | | 0 for none, 1 for steps, 2 for a linear one |
-//! | RAMP HIGH, RAMP LOW | 20 each | microseconds | the length of the ramp |
-//! | MAX RETRY AFTER, MAX HALF OPEN | 44 each | microseconds | the latter 0 if there is none |
 //! | SLOW AFTER, BASE | 44, 20 | microseconds, buckets | BASE is added to the numbers of buckets, so that those of another length are behind |
 //!
-//! The other words are microseconds. One word has all that a window of calls needs.
+//! The words `wait` and `half-open` have a time below, in 44 bits of microseconds, which is 0 in the latter if there is none. Above it they
+//! have the upper and the lower 20 bits of the length of the ramp, in microseconds. One word has all that a window of calls needs.
 
 use super::BreakerConfig;
 use super::Cause;

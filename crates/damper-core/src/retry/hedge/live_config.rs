@@ -6,10 +6,17 @@ use core::fmt;
 use core::time::Duration;
 
 /// The settings of a hedge, without its delays.
+///
+/// ```text
+///  63   34    33    32      30 29       10 9     0
+/// | SPARE | REPEATS | ATTEMPTS | EXCEEDING | EXTRA |
+/// ```
 const EXTRA: Field = Field::lowest(10);
 const EXCEEDING: Field = EXTRA.then(20);
 const ATTEMPTS: Field = EXCEEDING.then(3);
 const REPEATS: Field = ATTEMPTS.then(1);
+const SPARE: Field = REPEATS.then(30);
+const _: () = assert!(SPARE.end() == u64::BITS, "fields must tile the word");
 
 /// Stands for a delay that is not fixed.
 const MEASURED: u64 = u64::MAX;
