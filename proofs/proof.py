@@ -141,7 +141,7 @@ class Proof:
         self.claims, self.machine.obligations = [], []
 
     def is_easy(self, question):
-        """Whether nothing satisfies what is asked of integers, not even rationals. That decides most claims, in a hundredth of the time."""
+        """Whether nothing satisfies what is asked of integers, not even rationals. That decides most claims within hundredths of a second."""
         return self.kind == INTEGERS and self.decide(z3.Solver(), relaxed(self.conditions(question))) == z3.unsat
 
     def ask(self, question):

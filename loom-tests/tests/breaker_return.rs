@@ -98,7 +98,7 @@ impl Model {
     }
 }
 
-/// Of the calls of two threads as many pass as of one thread's.
+/// As many calls of two threads pass as of one thread.
 ///
 /// [`Turns::take` that loads and stores instead of adding.]
 fn share_is_not_exceeded_model() {

@@ -3,7 +3,7 @@
 //! | you have | and want to know | take |
 //! |---|---|---|
 //! | a candidate | what it would refuse, from now on | [shadow mode](#a-candidate-beside-the-limit) |
-//! | a limit that should be noticed, and refuse nobody | which requests are over it | [a marking layer](#marks-instead-of-refusals) |
+//! | a limit that should be noticed, and refuse no request | which requests are over it | [a marking layer](#marks-instead-of-refusals) |
 //! | a client who is refused | which part refuses it, and until when | [`explain`](#what-would-happen-to-this-request) |
 //! | a share of calls that may be refused | the smallest quota for yesterday's traffic | [a log of decisions](#a-log-of-decisions) |
 //!
@@ -99,7 +99,7 @@
 //! # Ok::<(), damper::wire::RateLimitNameError>(())
 //! ```
 //!
-//! With `at_most` the requests over a soft quota are served last: while the server has room nobody notices the quota, and under overload
+//! With `at_most` the requests over a soft quota are served last: while the server has room no caller notices the quota, and under overload
 //! those who exceed it lose first. The layer removes its header from requests that it does not mark, so no client can send it. With the
 //! feature `tracing` the current span gets the name in its field `over_limit`, if it has one. [`http::MarkingLayer`](crate::http::MarkingLayer)
 //! has the details, and the example `marking` a server.

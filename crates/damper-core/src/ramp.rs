@@ -286,7 +286,7 @@ mod tests {
             prop_assert!(slope.stage_at(slope.length).is_none());
         }
 
-        /// Of any run of calls, or of every `stride`th of them, the share passes, give or take eight.
+        /// The share of any run of calls passes, or of every `stride`th of them, give or take eight calls.
         #[test]
         fn calls_that_pass_are_spread_evenly(
             parts in prop_oneof![prop::sample::select(&STEPS[..]), LEAST..WHOLE],

@@ -71,7 +71,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N: usize> P
 
     /// Lengthens a long wait by at most a 16th, so that it ends together with those of other connections.
     ///
-    /// Then one wake-up of the runtime serves several of them, which costs a third. The limit's line loses nothing: the chunks of the
+    /// Then one wake-up of the runtime serves several of them. The limit's line loses nothing: the chunks of the
     /// others keep it busy for as long as the wait.
     #[cfg(any(feature = "embedded-io", feature = "futures-io", feature = "http-body", feature = "tokio"))]
     fn with_others(&self, wait: Duration) -> Duration {

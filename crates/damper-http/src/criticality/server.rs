@@ -27,7 +27,7 @@ use http::{HeaderMap, Request};
 /// two lines is not valid, because the second one may have been added to the first.
 ///
 /// **Trust.** A caller is trusted if its [peer address](Head::peer) is in [these networks](Self::trusting), or if
-/// [a predicate](Self::trusting_if) says so. By default nobody is, and neither is a request without a peer address. The caller is the peer of
+/// [a predicate](Self::trusting_if) says so. By default no caller is, and a request without a peer address never is. The caller is the peer of
 /// the connection. A trusted proxy at the edge must therefore set or remove the headers itself, as this layer does.
 ///
 /// Put it outside of all limits. [`server_stack`](crate::server_stack) does.
@@ -46,7 +46,7 @@ use http::{HeaderMap, Request};
 /// use damper::wire::TrustedProxies;
 ///
 /// async fn page(Extension(class): Extension<CallClass>) -> String {
-///     format!("{} of {}", class.criticality(), class.tenant_name().unwrap_or("nobody"))
+///     format!("{} of {}", class.criticality(), class.tenant_name().unwrap_or("no tenant"))
 /// }
 ///
 /// let headers = ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant"));
@@ -121,7 +121,7 @@ impl CriticalityLayer {
     /// | 6, 7 | `Sheddable` |
     ///
     /// The urgency of a trusted caller is believed. That of any other caller can only lower the [default](Self::default_class): a browser
-    /// may say that a picture can wait, and nobody outside can say that it cannot. The header stays, because proxies and servers of HTTP/2 and HTTP/3 use it too. A
+    /// may say that a picture can wait, and no caller from outside can say that it cannot. The header stays, because proxies and servers of HTTP/2 and HTTP/3 use it too. A
     /// trusted proxy that passes on its clients' `Priority` has to set the header of the class.
     #[must_use]
     pub const fn urgency(mut self) -> Self {

@@ -270,7 +270,7 @@ impl Marks {
 pub struct Mark {
     name: String,
     limited: Limited,
-    /// As it is written in a header.
+    /// Writes the mark as a header has it.
     item: String,
 }
 

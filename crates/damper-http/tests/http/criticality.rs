@@ -82,7 +82,7 @@ fn class_behind(layer: &CriticalityLayer, request: Request<()>) -> (Criticality,
 
 // CLAIM: http::CriticalityLayer
 #[test]
-fn nobody_outside_chooses_a_class_or_a_tenant() {
+fn callers_from_outside_choose_no_class_and_no_tenant() {
     let layer = server().urgency();
     for peer in [Some(OUTSIDE), None] {
         for claim in [&b"critical-plus"[..], b"sheddable", b"\xff", b""] {
@@ -108,7 +108,7 @@ fn trusted_caller_is_believed_where_its_headers_are_valid() {
         (&[b"sheddable_plus"], &[], Criticality::SheddablePlus, None),
         (&[b"Sheddable"], &[&huge[..256]], Criticality::Sheddable, std::str::from_utf8(&huge[..256]).ok()),
         (&[b"critical"], &[&huge], Criticality::Critical, None),
-        // Not valid: the default class, which is `SheddablePlus` here.
+        // A class that is not valid counts as the default one, which is `SheddablePlus` here.
         (&[], &[b"acme"], Criticality::SheddablePlus, Some("acme")),
         (&[none], &[none], Criticality::SheddablePlus, None),
         (&[b"critical-plus", b"critical-plus"], &[b"acme", b"acme"], Criticality::SheddablePlus, None),
@@ -270,7 +270,7 @@ proptest! {
         let class = seen.extensions().get::<CallClass>().unwrap();
         prop_assert_eq!(class, &expected_class(trusted, &lines, default, urgency));
         if !trusted {
-            prop_assert!(class.criticality() >= default, "nobody outside raises a class");
+            prop_assert!(class.criticality() >= default, "no caller from outside raises a class");
         }
         // The headers that are left say nothing else, to any reader.
         let left = &seen.headers();

@@ -362,7 +362,7 @@ async fn attempts_that_no_server_processed_are_no_previous_attempts() {
     assert_eq!(previous_attempts(&log), [(0, None), (0, None), (0, Some("1".to_owned()))]);
 }
 
-/// As in gRPC's proposal A6: the next attempt starts after the pushback.
+/// The next attempt starts after the pushback, as gRPC's proposal A6 says.
 ///
 /// The others start the hedging delay after that.
 #[tokio::test(start_paused = true)]
@@ -402,7 +402,7 @@ async fn pushback_beyond_the_deadline_ends_the_call() {
     assert_eq!((log.lock().unwrap().len(), began.elapsed()), (1, Duration::ZERO));
 }
 
-/// As in gRPC's proposal A6: a failure takes a token, and no hedge is sent once half of them are gone.
+/// A failure takes a token, and no hedge is sent once half of them are gone (gRPC's proposal A6).
 ///
 /// A success returns a part of one, a code that may not be repeated none, and a pushback that declines a retry takes one too.
 #[tokio::test(start_paused = true)]

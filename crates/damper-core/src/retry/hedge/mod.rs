@@ -92,7 +92,7 @@ pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
     config: LiveConfig,
     /// Whether the budget counts the calls.
     counts_calls: bool,
-    /// Not set while the delay was always fixed.
+    /// It is not set while the delay was always fixed.
     latencies: SetOnce<Latencies>,
     micros: LazyMicros,
     /// The extra requests left, in thousandths.

@@ -322,7 +322,7 @@ async fn hedge_counts_its_calls_in_a_budget_if_it_is_told_to() {
     assert_eq!(throttle.thousandths(), 7_000);
     assert_eq!(failing(silent().counting_calls(), &[Failure::FATAL.declined()]).await, (vec![0], Some(0)));
     assert_eq!(throttle.thousandths(), 6_000);
-    // Of two attempts, the one that is dropped does not count.
+    // The attempt that is dropped does not count.
     let slow_first = async |number: u32| {
         sleep(if number == 1 { 100 * MILLISECOND } else { MILLISECOND }).await;
         Ok::<_, io::Error>(number)
