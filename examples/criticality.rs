@@ -41,7 +41,9 @@ fn server(gateways: TrustedProxies) -> Router {
     Router::new().route("/price", get(price)).layer(stack)
 }
 
-/// The gateway: it believes no caller, and gives a request its class after it has seen the customer's key.
+/// The gateway: it believes no caller.
+///
+/// It gives a request its class after it has seen the customer's key.
 fn gateway(server: SocketAddr) -> Router {
     let client = client_stack()
         .criticality(headers())
