@@ -270,7 +270,7 @@ impl Marks {
 pub struct Mark {
     name: String,
     limited: Limited,
-    /// Writes the mark as a header has it.
+    /// The mark as a header has it.
     item: String,
 }
 
