@@ -5,9 +5,10 @@
 #![cfg(loom)]
 
 use damper_core::breaker::{Permit, State, Window};
-use damper_core::time::FixedFrequency;
+use damper_core::time::{FixedFrequency, Seed};
+use damper_core::words::{AtomicU64, WordTable};
 use damper_core::{
-    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter, RateLimiter32, WhenFull,
+    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Plan, Quota, RateLimiter, RateLimiter32, WhenFull,
 };
 use damper_loom_tests::tables::{A, quota, ways};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
@@ -185,4 +186,27 @@ fn ring_counts_both_failures() {
 #[should_panic(expected = "two failures count")]
 fn ring_counts_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_a_ring);
+}
+
+/// Two processes race for the last token of a key that has a slot in a table on words: one of them gets it.
+fn last_token_in_a_word_table() {
+    let words: [AtomicU64; 10] = std::array::from_fn(|_| AtomicU64::new(0));
+    let check = |words: &[AtomicU64; 10]| {
+        let plan = Plan::new(Quota::per_second(2)).unwrap();
+        WordTable::<u64, _>::new(words, plan, Stopped(7_000_000_000), Seed::new(1, 2)).unwrap().check(&5).is_ok()
+    };
+    assert!(check(&words));
+    let (mine, its, _) = race(words, check);
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn word_table_gives_its_last_token_once() {
+    check(last_token_in_a_word_table);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn word_table_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token_in_a_word_table);
 }
