@@ -7,21 +7,22 @@
 //!
 //! | you want to limit | take |
 //! |---|---|
-//! | what a connection sends | a [`PacedWriter`](crate::io::PacedWriter) around the stream |
-//! | what a connection receives | a [`PacedReader`](crate::io::PacedReader): while it waits it reads nothing, so TCP slows the peer down |
-//! | both | one around the other, with a limit for each or with one for both |
+//! | what a connection sends | [`PacedIo`](crate::io::PacedIo) around the stream, with [`pace_writes`](crate::io::PacedIo::pace_writes) |
+//! | what a connection receives | the same with [`pace_reads`](crate::io::PacedIo::pace_reads): while it waits it reads nothing, so TCP slows the peer down |
+//! | both | both, with a limit for each direction or with one for both |
 //! | the bodies of some responses or requests | a `PacedBody` (features `io` and `http`) |
-//! | files, pipes and threads that block | the same readers and writers with a [`BlockingSleep`](crate::io::BlockingSleep) |
-//! | a modem or a radio of a device | the same for `embedded-io` and `embedded-io-async` (feature `embedded-io`), with the limit in a `static` |
+//! | files, pipes and threads that block | [`PacedIo::blocking`](crate::io::PacedIo::blocking) |
+//! | a modem or a radio of a device | `PacedIo` for `embedded-io` and `embedded-io-async` (feature `embedded-io`), with the limit in a `static` |
 //! | I/O of your own | [`BytePacer`](crate::io::BytePacer), which says how many bytes may be moved now, or how long to wait |
 //!
-//! The readers and writers implement the traits of tokio (features `io` and `tokio`), of `std`, and of the crate `futures` (feature `futures-io`).
+//! `PacedIo` implements the traits of tokio (features `io` and `tokio`), of `std`, and of the crate `futures` (feature `futures-io`). Halves
+//! that `tokio::io::split` makes of it wait independently of each other.
 //!
 //! # One limit for all connections, and one for each client
 //!
 //! ```
 //! # #[cfg(all(feature = "io", feature = "tokio"))] {
-//! use damper::io::{BytePacer, PacedWriter};
+//! use damper::io::{BytePacer, PacedIo};
 //! use damper::{BoundedStore, Quota, RateLimiter};
 //! use std::net::IpAddr;
 //! use std::sync::Arc;
@@ -35,7 +36,7 @@
 //!         let (stream, peer) = listener.accept().await?;
 //!         let quota = Quota::per_second(1_000_000).burst(100_000);
 //!         let client = clients.get_or_insert_with(&peer.ip(), || RateLimiter::new(quota));
-//!         let mut stream = PacedWriter::new(stream, BytePacer::all([Arc::clone(&total), client]));
+//!         let mut stream = PacedIo::new(stream).pace_writes(BytePacer::all([Arc::clone(&total), client]));
 //!         tokio::spawn(async move { stream.write_all(&[0; 1_000_000]).await });
 //!     }
 //! }
@@ -85,6 +86,6 @@
 //!
 //! | elsewhere | here |
 //! |---|---|
-//! | `limit_rate` of nginx, `--limit-rate` of curl | a `PacedWriter` or a `PacedReader` with a limit for each connection |
+//! | `limit_rate` of nginx, `--limit-rate` of curl | `PacedIo` with a limit for each connection |
 //! | the limiter of `async-speed-limit`, the throttle layer of opendal | one limiter in an `Arc`, shared by all readers and writers |
 //! | HTB of Linux, with a class for each client | a limit in total and one for each client; a client cannot borrow what others do not use |

@@ -1,7 +1,7 @@
 //! Bodies of HTTP on tokio's paused time.
 
 use bytes::{Buf, Bytes};
-use damper::io::{BytePacer, Pace, PacedBody};
+use damper::io::{BytePacer, PacedBody};
 use damper::time::{TokioClock, TokioSleep};
 use damper::{Quota, RateLimiter, TokenBucket};
 use http::HeaderMap;
@@ -21,7 +21,7 @@ fn limit() -> Limit {
     Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(20), TokioClock::new()))
 }
 
-fn paced<B: Body>(body: B, limit: &Limit) -> PacedBody<B, Pace<Limit, TokioSleep>> {
+fn paced<B: Body>(body: B, limit: &Limit) -> PacedBody<B, BytePacer<Limit>, TokioSleep> {
     PacedBody::new(body, BytePacer::new(Arc::clone(limit)))
 }
 

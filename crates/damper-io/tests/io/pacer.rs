@@ -2,7 +2,7 @@
 
 use crate::cases::cases;
 use crate::line_model::{LineModel, ModelQuota, ModelTurn};
-use damper::io::{BytePacer, Turn};
+use damper::io::BytePacer;
 use damper::{Clock, ManualClock, Quota, RateLimiter, TokenBucket};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -87,9 +87,9 @@ proptest! {
                     let turn = pacers[connection].ask(wanted as usize);
                     let expected = model.ask(connection, wanted);
                     match expected {
-                        ModelTurn::Move(bytes) => prop_assert_eq!(turn, Turn::Move(bytes as usize)),
-                        ModelTurn::Wait(nanos) => prop_assert_eq!(turn, Turn::Wait(Duration::from_nanos(nanos.min(1_000_000_000)))),
-                        ModelTurn::Refused => prop_assert!(matches!(turn, Turn::Wait(_)), "{turn:?}"),
+                        ModelTurn::Move(bytes) => prop_assert_eq!(turn, Ok(bytes as usize)),
+                        ModelTurn::Wait(nanos) => prop_assert_eq!(turn, Err(Duration::from_nanos(nanos.min(1_000_000_000)))),
+                        ModelTurn::Refused => prop_assert!(turn.is_err(), "{turn:?}"),
                     }
                     if let (Op::Io { quarters, .. }, ModelTurn::Move(offered)) = (op, expected) {
                         let moved = offered * quarters / 4;
@@ -129,7 +129,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
+                    if let Ok(offered) = pacers[connection].ask(wanted as usize) {
                         let _ = model.ask(connection, wanted);
                         let moved = offered * quarters as usize / 4;
                         pacers[connection].report(offered, moved);
@@ -177,7 +177,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
+                    if let Ok(offered) = pacers[connection].ask(wanted as usize) {
                         prop_assert!(offered as u64 <= wanted && (offered > 0 || wanted == 0));
                         let moved = offered * quarters as usize / 4;
                         pacers[connection].report(offered, moved);
@@ -209,7 +209,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
+                    if let Ok(offered) = pacers[connection].ask(wanted as usize) {
                         let moved = offered * quarters as usize / 4;
                         pacers[connection].report(offered, moved);
                         moved_in_all += moved as u64;
@@ -261,11 +261,11 @@ fn second_limit_that_refuses_leaves_the_first_untouched() {
     let total = RateLimiter::with_clock(Quota::per_second(1_000_000), &clock);
     let closed = RateLimiter::with_clock(Quota::per_second(0), &clock);
     let mut pacer = BytePacer::all([&total, &closed]);
-    assert_eq!(pacer.ask(1_000), Turn::Wait(Duration::from_secs(1)));
+    assert_eq!(pacer.ask(1_000), Err(Duration::from_secs(1)));
     assert_eq!((total.peek().used(), total.debt()), (0, 0));
     closed.set_quota(Quota::per_second(1_000)).unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(pacer.ask(1_000), Turn::Move(20));
+    assert_eq!(pacer.ask(1_000), Ok(20));
 }
 
 #[test]
@@ -273,11 +273,11 @@ fn quota_of_a_byte_in_seconds_moves_a_byte_at_a_time() {
     let clock = ManualClock::new();
     let limit = RateLimiter::with_clock(Quota::every(Duration::from_secs(5)).unwrap(), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(64_000), Turn::Move(1));
+    assert_eq!(pacer.ask(64_000), Ok(1));
     pacer.report(1, 1);
-    assert_eq!(pacer.ask(64_000), Turn::Wait(Duration::from_secs(1)), "a second of five, then it looks again");
+    assert_eq!(pacer.ask(64_000), Err(Duration::from_secs(1)), "a second of five, then it looks again");
     clock.advance(Duration::from_secs(5));
-    assert_eq!(pacer.ask(64_000), Turn::Move(1));
+    assert_eq!(pacer.ask(64_000), Ok(1));
 }
 
 #[test]
@@ -285,11 +285,11 @@ fn change_of_the_quota_reaches_a_waiter() {
     let clock = ManualClock::new();
     let limit = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(20), Turn::Move(20));
+    assert_eq!(pacer.ask(20), Ok(20));
     pacer.report(20, 20);
-    assert_eq!(pacer.ask(20), Turn::Wait(Duration::from_millis(20)));
+    assert_eq!(pacer.ask(20), Err(Duration::from_millis(20)));
     limit.set_quota(Quota::per_second(100_000).burst(20)).unwrap();
-    assert_eq!(pacer.ask(20), Turn::Wait(Duration::from_micros(200)));
+    assert_eq!(pacer.ask(20), Err(Duration::from_micros(200)));
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn io_that_moves_more_than_it_may_is_charged() {
     let clock = ManualClock::new();
     let limit: RateLimiter<TokenBucket, _> = RateLimiter::with_clock(Quota::per_second(1_000_000).burst(5_000), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(10_000), Turn::Move(2_000));
+    assert_eq!(pacer.ask(10_000), Ok(2_000));
     pacer.report(2_000, 3_000);
     assert_eq!(limit.peek().used(), 3_000);
 }
@@ -307,8 +307,8 @@ fn unlimited_quota_moves_whatever_is_wanted() {
     let limit = RateLimiter::with_clock(Quota::UNLIMITED, ManualClock::new());
     let mut pacer = BytePacer::new(&limit);
     for wanted in [1, 4_096, 1 << 30] {
-        assert_eq!(pacer.ask(wanted), Turn::Move(wanted));
+        assert_eq!(pacer.ask(wanted), Ok(wanted));
         pacer.report(wanted, wanted);
     }
-    assert_eq!(BytePacer::<&RateLimiter, 0>::all([]).ask(7), Turn::Move(7));
+    assert_eq!(BytePacer::<&RateLimiter, 0>::all([]).ask(7), Ok(7));
 }
