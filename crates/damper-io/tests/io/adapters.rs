@@ -67,6 +67,7 @@ async fn flush_does_not_wait_and_shutdown_gives_back() {
     io.shutdown().await.unwrap();
     assert_eq!((io.get_ref().closes, start.elapsed(), limit.debt()), (1, Duration::ZERO, 0));
 
+    let mut io = writer(Scripted::default(), &limit);
     assert!(pin!(&mut io).poll_write(&mut context, &[0; 20]).is_pending());
     assert_eq!(limit.debt(), 20);
     drop(io);

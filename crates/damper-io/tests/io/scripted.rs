@@ -1,5 +1,6 @@
 //! I/O that follows a script, by the traits of tokio, `futures`, `std` and `embedded-io`.
 
+use embedded_io::ErrorKind;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -62,6 +63,11 @@ fn blocking<T>(done: Poll<io::Result<T>>) -> io::Result<T> {
         Poll::Ready(done) => done,
         Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
     }
+}
+
+/// The same with an error of `embedded-io`.
+fn of_embedded<T>(done: Poll<io::Result<T>>) -> Result<T, ErrorKind> {
+    blocking(done).map_err(|_| ErrorKind::Other)
 }
 
 impl tokio::io::AsyncRead for Scripted {
@@ -145,37 +151,37 @@ impl io::Write for Scripted {
 }
 
 impl embedded_io::ErrorType for Scripted {
-    type Error = io::Error;
+    type Error = ErrorKind;
 }
 
 impl embedded_io::Read for Scripted {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        blocking(self.poll_fill(buf))
+    fn read(&mut self, buf: &mut [u8]) -> Result<usize, ErrorKind> {
+        of_embedded(self.poll_fill(buf))
     }
 }
 
 impl embedded_io::Write for Scripted {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        blocking(self.poll_take(buf))
+    fn write(&mut self, buf: &[u8]) -> Result<usize, ErrorKind> {
+        of_embedded(self.poll_take(buf))
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        blocking(self.flushed())
+    fn flush(&mut self) -> Result<(), ErrorKind> {
+        of_embedded(self.flushed())
     }
 }
 
 impl embedded_io_async::Read for Scripted {
-    async fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        blocking(self.poll_fill(buf))
+    async fn read(&mut self, buf: &mut [u8]) -> Result<usize, ErrorKind> {
+        of_embedded(self.poll_fill(buf))
     }
 }
 
 impl embedded_io_async::Write for Scripted {
-    async fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        blocking(self.poll_take(buf))
+    async fn write(&mut self, buf: &[u8]) -> Result<usize, ErrorKind> {
+        of_embedded(self.poll_take(buf))
     }
 
-    async fn flush(&mut self) -> io::Result<()> {
-        blocking(self.flushed())
+    async fn flush(&mut self) -> Result<(), ErrorKind> {
+        of_embedded(self.flushed())
     }
 }
