@@ -167,6 +167,23 @@ fn empty_buffers_and_unlimited_directions_do_not_wait() {
     }
 }
 
+/// Long waits end together, but each is lengthened by at most a 16th, and a short one not at all.
+#[test]
+fn waits_are_hardly_lengthened() {
+    for micros in [100, 1_500, 15_900, 16_000, 40_000, 200_000, 900_000] {
+        let (clock, wait) = (Arc::new(ManualClock::new()), Duration::from_micros(micros));
+        clock.advance(Duration::from_nanos(123_457));
+        let limit = Arc::new(RateLimiter::with_clock(Quota::every(wait).unwrap(), Arc::clone(&clock)));
+        limit.drain();
+        let start = elapsed(&clock);
+        let io = PacedIo::sleeping_by(Scripted::default(), Advance(Arc::clone(&clock)));
+        let mut io = io.pace_reads(BytePacer::new(limit));
+        assert_eq!(moved((FAMILIES[1].read)(&mut io, &mut [0; 9])), Some(1));
+        let most = if micros < 16_000 { wait } else { wait * 17 / 16 };
+        assert!((wait..=most).contains(&(elapsed(&clock) - start)), "{:?} for {wait:?}", elapsed(&clock) - start);
+    }
+}
+
 #[test]
 fn vectored_writes_are_paced_and_closing_gives_back() {
     let bufs = [&[][..], &[1; 15], &[2; 15]].map(IoSlice::new);
