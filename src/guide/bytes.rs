@@ -48,23 +48,49 @@
 //! Connections that always have something to move get equal parts of a limit, whatever the sizes of their buffers and however often they ask.
 //! The parts are those of connections, not of clients: a client that opens ten gets ten. So give each client a limit of its own, too.
 //!
+//! A proxy paces both directions of a client by its limit and copies as before:
+//!
+//! ```
+//! # #[cfg(all(feature = "io", feature = "tokio"))] {
+//! use damper::RateLimiter;
+//! use damper::io::{BytePacer, PacedIo};
+//! use std::{io, sync::Arc};
+//! use tokio::{io::copy_bidirectional, net::TcpStream};
+//!
+//! async fn proxy(client: TcpStream, mut server: TcpStream, limit: Arc<RateLimiter>) -> io::Result<(u64, u64)> {
+//!     let pacer = BytePacer::new(limit);
+//!     let mut client = PacedIo::new(client).pace_reads(pacer.clone()).pace_writes(pacer);
+//!     copy_bidirectional(&mut client, &mut server).await
+//! }
+//! # }
+//! ```
+//!
 //! # Choosing a quota
 //!
-//! - **The burst** evens out timers that fire late, and lets a short answer pass at once. A tenth of a second's bytes is enough. With less
-//!   than some milliseconds' bytes a limit cannot reach its rate by timers that tick in milliseconds.
+//! - **The burst** evens out timers that fire late, and lets a short answer pass at once. A tenth of a second's bytes is enough. No chunk is
+//!   larger than the burst, and timers tick in milliseconds. So a lone connection moves at most a burst in a millisecond or two: with a
+//!   burst of 100 bytes, some 100 kB in a second at any rate.
 //! - **`max_debt`** is how many bytes may be waited for: ten bursts unless set. Each busy connection waits for a chunk, the bytes of
 //!   2 ms, and chunks shrink when the line is long. For a thousand busy connections set it to a second's bytes or more.
 //! - [`set_quota`](crate::RateLimiter::set_quota) changes the rate while connections wait. They notice it within a second.
+//! - **A rate of 0** stops the connections once the burst is spent, and a burst of 0 stops them at once. They wait until another quota is
+//!   set, without an error. Put a timeout around I/O that must not wait so long.
+//! - **Requests** have a limit of their own. While connections wait at a limit it is in debt, so [`check`](crate::RateLimiter::check) refuses
+//!   all requests there.
 //!
 //! # Counting
 //!
-//! Exactly the bytes that the inner reader or writer moved, of one direction. The chunk that a connection took and did not move is given
+//! A limit counts exactly the bytes that the inner reader or writer moved, in the directions that it paces. The chunk that a connection took and did not move is given
 //! back at once if the I/O is not ready, and when the connection ends. A connection that stops in the middle of a chunk keeps the rest
 //! of it. Headers of TCP and IP, retransmissions, and what TLS or a compression *inside* the paced stream adds are not counted: pace the
-//! `TcpStream` below TLS to limit the wire.
+//! `TcpStream` below TLS to limit the wire. Buffers belong around the paced stream: a `BufWriter` inside of it passes what it has collected on
+//! at once.
 //!
 //! Flushing, closing, empty buffers and trailers never wait. The end of a stream and errors come after the wait for the chunk, because a
 //! reader that waits does not read.
+//!
+//! A read or a write that `select!` or a timeout cancels has moved nothing and keeps its place in the line. The next one has it. A connection
+//! that ends while it waits gives its chunk back if it is the last in the line. Otherwise the time of the chunk passes unused.
 //!
 //! # Costs
 //!

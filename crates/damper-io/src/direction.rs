@@ -21,7 +21,9 @@ use damper_core::time::Sleep;
 /// The pacer of a direction, if it has a limit, and its timer.
 pub(crate) struct Direction<P, S: Sleep> {
     pacer: Option<P>,
-    /// The memory of all sleeps, allocated at the first one. It is in a box, so that the adapters are `Unpin`.
+    /// The memory of all sleeps, allocated at the first one.
+    ///
+    /// It is in a box, so that the adapters are `Unpin`.
     #[cfg(any(feature = "futures-io", feature = "http-body", feature = "tokio"))]
     sleeping: Option<Pin<Box<Option<S::Sleeping>>>>,
     #[cfg(not(any(feature = "futures-io", feature = "http-body", feature = "tokio")))]

@@ -71,6 +71,8 @@ pin_project! {
 #[cfg(feature = "tokio")]
 impl<T, L: LimiterRef<Algorithm = TokenBucket>, const N: usize> PacedIo<T, BytePacer<L, N>, TokioSleep> {
     /// Wraps I/O that waits by tokio's timer.
+    ///
+    /// Neither direction has a limit yet. The compiler knows the type once one has.
     #[must_use]
     pub const fn new(io: T) -> Self {
         Self::sleeping_by(io, TokioSleep)

@@ -29,11 +29,12 @@ fn writer(io: Scripted, limit: &Limit) -> PacedIo<Scripted, BytePacer<Limit>, To
 
 #[tokio::test(start_paused = true)]
 async fn reader_and_writer_take_the_time_of_their_bytes() {
-    let start = Instant::now();
-    let mut io = reader(Scripted::default(), &limit());
+    let (start, read_limit) = (Instant::now(), limit());
+    let mut io = reader(Scripted::default(), &read_limit);
     let mut buf = [0; 520];
     io.read_exact(&mut buf).await.unwrap();
     assert_eq!((start.elapsed(), buf), (Duration::from_millis(500), [7; 520]));
+    assert_eq!(read_limit.debt(), 0, "what a buffer had before is not charged");
     assert!(io.get_ref().offered.iter().all(|&offered| offered <= 20));
 
     let start = Instant::now();

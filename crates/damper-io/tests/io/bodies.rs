@@ -97,7 +97,9 @@ async fn other_data_than_bytes_arrives_whole() {
     assert!(limit.debt() == 0, "nothing is kept");
 }
 
-/// While others wait, a chunk may be larger than a frame. A body that has nothing to send must not keep the rest.
+/// While others wait, a chunk may be larger than a frame.
+///
+/// A body that has nothing to send must not keep the rest.
 #[tokio::test(start_paused = true)]
 async fn body_that_is_not_ready_gives_back() {
     use futures_util::stream::{StreamExt, iter, pending};

@@ -1,4 +1,4 @@
-//! What holds for the traits of tokio, `futures`, `std` and `embedded-io` alike.
+//! The traits of tokio, `futures`, `std` and `embedded-io`, beside each other.
 
 use crate::scripted::Scripted;
 use damper::io::{BytePacer, PacedIo};

@@ -7,7 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::ReadBuf;
 
-/// I/O that follows a script: what each call does with what it is offered. At its end a call moves all that it is offered.
+/// I/O that follows a script, which says what each call does with the bytes that it is offered.
+///
+/// At its end a call moves all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Scripted {
     script: VecDeque<Poll<io::Result<usize>>>,
