@@ -112,6 +112,11 @@ async fn vectored_write_of_many_buffers_is_cut() {
     let bufs = [IoSlice::new(&[1]); 100];
     assert!(matches!(pin!(&mut io).poll_write_vectored(&mut context, &bufs), Poll::Ready(Ok(64))));
     assert_eq!(limit.peek().used(), 64);
+
+    let mut bufs = [IoSlice::new(&[]); 100];
+    bufs[99] = IoSlice::new(&[1; 7]);
+    let written = pin!(&mut io).poll_write_vectored(&mut context, &bufs);
+    assert!(matches!(written, Poll::Ready(Ok(7))), "empty buffers do not count");
 }
 
 #[tokio::test(start_paused = true)]
