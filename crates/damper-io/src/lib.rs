@@ -70,9 +70,11 @@ extern crate std;
 // | `direction` | a `BytePacer` and its timer: polls, awaits or blocks until bytes may be moved, and moves them |
 // | `paced_io` | `PacedIo`: a direction for reads and one for writes |
 // | `tokio_io`, `futures_io`, `embedded`, `std_io` | its traits of I/O |
-// | `first_bytes` | where a vectored write ends |
+// | `async_write`, `first_bytes` | what writes of tokio and of `futures` have in common; where a vectored write ends |
 // | `paced_body` | `PacedBody`: a body of HTTP |
 
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+mod async_write;
 mod byte_pacer;
 mod chunk;
 mod direction;

@@ -1,5 +1,6 @@
 //! `AsyncRead` and `AsyncWrite` of tokio.
 
+use crate::async_write::async_write;
 use crate::first_bytes::{first_bytes, len_of, no_buffers};
 use crate::{BytePacer, PacedIo};
 use core::pin::Pin;
@@ -44,33 +45,9 @@ where
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
     S: Sleep,
 {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        this.writes.poll_io(this.sleep, context, buf.len(), |context, bytes| this.io.poll_write(context, &buf[..bytes]))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        this.writes.poll_io(this.sleep, context, len_of(bufs), |context, bytes| {
-            this.io.poll_write_vectored(context, first_bytes(bufs, bytes, &mut no_buffers()))
-        })
-    }
+    async_write!(poll_shutdown);
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        this.writes.pause();
-        this.io.poll_shutdown(context)
     }
 }
