@@ -106,7 +106,8 @@
 //! | the same chunks by an interval of tokio for each connection, no limit | 10.09 MB/s | up to 1.0 % | 0.85 % |
 //! | as fast as it can, the same 200 MB | all in 0.1 s | | 33 ms, which would be 0.17 % over 20 s |
 //!
-//! So a chunk of 20 kB costs 36 µs on a busy machine, with the wake-up of its thread.
+//! So a chunk of 20 kB costs 36 µs on a busy machine, with the wake-up of its thread. In a second the thread sends 500 chunks and wakes 130 times
+//! (`strace -c`, 2026-11-30). Three quarters of its time are the kernel's, and 4 % are damper's (`perf record`).
 //!
 //! # Names elsewhere
 //!

@@ -71,7 +71,7 @@ async fn flush_does_not_wait_and_shutdown_gives_back() {
     let mut io = writer(Scripted::default(), &limit);
     assert!(pin!(&mut io).poll_write(&mut context, &[0; 20]).is_pending());
     assert_eq!(limit.debt(), 20);
-    drop(io);
+    let _ = io.into_inner();
     assert_eq!(limit.debt(), 0, "the last of the line gives back what it waited for");
 }
 
