@@ -378,8 +378,8 @@ fn types_of_paced_io_have_the_traits_users_expect() {
 
     table! {
         BytePacer<Arc<RateLimiter>>: shared cloned,
-        PacedIo<tokio::net::TcpStream, BytePacer<Arc<RateLimiter>>, TokioSleep>: debug,
-        PacedBody<http_body_util::Full<bytes::Bytes>, BytePacer<Arc<RateLimiter>, 2>, TokioSleep>: debug,
+        PacedIo<tokio::net::TcpStream, BytePacer<Arc<RateLimiter>>, TokioSleep>: shared,
+        PacedBody<http_body_util::Full<bytes::Bytes>, BytePacer<Arc<RateLimiter>, 2>, TokioSleep>: shared,
     }
 }
 
