@@ -33,6 +33,7 @@ pin_project! {
     /// # Cancel safety
     ///
     /// A read or a write that is cancelled while it waits for the limit has moved no bytes, and keeps its place in the line for the next one.
+    /// Once the inner I/O has begun, that of `embedded-io-async` is as cancel safe as the inner type.
     ///
     /// # Panics
     ///
