@@ -293,6 +293,15 @@ fn quota_of_a_byte_in_seconds_moves_a_byte_at_a_time() {
 }
 
 #[test]
+fn refused_connection_looks_again_after_a_second() {
+    let limit = RateLimiter::with_clock(Quota::every(Duration::from_secs(5)).unwrap().max_debt(0), ManualClock::new());
+    limit.drain();
+    let mut pacer = BytePacer::new(&limit);
+    assert_eq!(pacer.ask(1), Err(Duration::from_secs(1)), "there is no room in the line for five");
+    assert_eq!(limit.debt(), 0);
+}
+
+#[test]
 fn change_of_the_quota_reaches_a_waiter() {
     let clock = ManualClock::new();
     let limit = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), &clock);
