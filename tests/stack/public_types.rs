@@ -376,16 +376,10 @@ fn types_of_paced_io_have_the_traits_users_expect() {
     use damper::time::TokioSleep;
     use std::sync::Arc;
 
-    type OfTokio = Pace<Arc<RateLimiter>, TokioSleep>;
-
     table! {
         BytePacer<Arc<RateLimiter>>: shared cloned,
-        Turn: value,
-        BlockingSleep<fn(Duration)>: shared cloned,
-        Pace<Arc<RateLimiter>, TokioSleep, 2>: debug,
-        PacedReader<tokio::net::TcpStream, OfTokio>: debug,
-        PacedWriter<tokio::net::TcpStream, OfTokio>: debug,
-        PacedBody<http_body_util::Full<bytes::Bytes>, OfTokio>: debug,
+        PacedIo<tokio::net::TcpStream, BytePacer<Arc<RateLimiter>>, TokioSleep>: shared,
+        PacedBody<http_body_util::Full<bytes::Bytes>, BytePacer<Arc<RateLimiter>, 2>, TokioSleep>: shared,
     }
 }
 

@@ -2,20 +2,19 @@
 
 use crate::chunk::most_at_once;
 use core::fmt;
-use core::mem;
 use core::time::Duration;
+use damper_core::TokenBucket;
 use damper_core::internal::reserve;
 use damper_core::limit::{Denied, LimiterRef, Reservation};
-use damper_core::{RateLimiter, TokenBucket};
 
 /// The longest wait, so that a refund or a change of the quota is noticed in time.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// Decides how many bytes a connection may move now, by one limit or by several.
 ///
-/// It is the state of one direction of one connection. [`PacedReader`](crate::PacedReader), [`PacedWriter`](crate::PacedWriter) and
-/// `PacedBody` have one each. The limit is a [`RateLimiter`] whose tokens are bytes, in an `Arc` or a `static`. A clone paces another
-/// connection by the same limits, and starts anew.
+/// It is the state of one direction of one connection. [`PacedIo`](crate::PacedIo) has one for each direction, and `PacedBody` has one. The
+/// limit is a [`RateLimiter`](damper_core::RateLimiter) whose tokens are bytes, in an `Arc` or a `static`. A clone paces another connection by
+/// the same limits, and starts anew.
 ///
 /// # Fairness
 ///
@@ -54,49 +53,33 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// ```
 /// use core::time::Duration;
 /// use damper_core::{ManualClock, Quota, RateLimiter};
-/// use damper_io::{BytePacer, Turn};
+/// use damper_io::BytePacer;
 ///
 /// let clock = ManualClock::new();
 /// let limit = RateLimiter::with_clock(Quota::per_second(1_000_000).burst(2_000), &clock);
 /// let mut pacer = BytePacer::new(&limit);
 ///
-/// assert_eq!(pacer.ask(64_000), Turn::Move(2_000)); // what 2 ms bring
+/// assert_eq!(pacer.ask(64_000), Ok(2_000)); // what 2 ms bring
 /// pacer.report(2_000, 1_500); // the I/O moved fewer, so 500 are given back
-/// assert_eq!(pacer.ask(64_000), Turn::Wait(Duration::from_micros(1_500)));
+/// assert_eq!(pacer.ask(64_000), Err(Duration::from_micros(1_500)));
 /// clock.advance(Duration::from_micros(1_500));
-/// assert_eq!(pacer.ask(64_000), Turn::Move(2_000));
+/// assert_eq!(pacer.ask(64_000), Ok(2_000));
 /// ```
 pub struct BytePacer<L: LimiterRef<Algorithm = TokenBucket>, const N: usize = 1> {
     limits: [L; N],
-    state: State<L, N>,
+    /// The bytes that the connection has or waits for.
+    chunk: Option<Chunk<L, N>>,
     /// The size of the last chunk that was moved to its last byte; 0 if the last one was not.
     last: u32,
-}
-
-/// The answer of [`BytePacer::ask`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Turn {
-    /// So many bytes may be moved now: at least one, and at most as many as were asked for.
-    Move(usize),
-    /// Nothing may be moved before so much time has passed. It is at most a second; ask again then.
-    Wait(Duration),
-}
-
-/// The state of a connection at its limits.
-enum State<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> {
-    /// It has no bytes, and waits for none.
-    Idle,
-    /// Its chunk is not known to be there yet.
-    Waiting(Chunk<L, N>),
-    /// Its chunk is there, and `moved` bytes of it were moved.
-    Moving { chunk: Chunk<L, N>, moved: u32 },
 }
 
 /// Bytes that were taken of all limits.
 struct Chunk<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> {
     reservations: [Option<Reservation<L>>; N],
     bytes: u32,
+    /// Whether all limits have brought the bytes. They stay there, also if a quota changes.
+    is_there: bool,
+    moved: u32,
 }
 
 impl<L: LimiterRef<Algorithm = TokenBucket> + Clone> BytePacer<L> {
@@ -115,52 +98,47 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, const N: usize> BytePacer<L
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use damper_core::{Quota, RateLimiter};
-    /// use damper_io::{BytePacer, Turn};
+    /// use damper_io::BytePacer;
     /// use std::sync::Arc;
     ///
     /// let total = Arc::new(RateLimiter::new(Quota::per_second(10_000_000)));
     /// let client = Arc::new(RateLimiter::new(Quota::per_second(1_000_000)));
     /// let mut pacer = BytePacer::all([total, client]);
-    /// assert_eq!(pacer.ask(64_000), Turn::Move(2_000)); // 2 ms of the client's rate
+    /// assert_eq!(pacer.ask(64_000), Ok(2_000)); // 2 ms of the client's rate
     /// # }
     /// ```
     #[must_use]
     pub const fn all(limits: [L; N]) -> Self {
-        Self { limits, state: State::Idle, last: 0 }
+        Self { limits, chunk: None, last: 0 }
     }
 
-    /// Returns how many of `wanted` bytes may be moved now, or how long to wait.
+    /// Returns how many of `wanted` bytes may be moved now.
     ///
-    /// It takes a chunk if the connection has none. After [`Turn::Move`] do the I/O with at most so many bytes and
-    /// [`report`](Self::report) it. After [`Turn::Wait`] ask again later: the chunk stays taken, also if another number is
-    /// asked for then. If nothing is wanted, nothing is taken and `Move(0)` returned.
-    pub fn ask(&mut self, wanted: usize) -> Turn {
+    /// It is at least one byte, and none only if none is wanted. It takes a chunk if the connection has none. Do the I/O with at most so many
+    /// bytes, and [`report`](Self::report) it.
+    ///
+    /// # Errors
+    ///
+    /// The time before which no byte may be moved. It is at most a second; ask again then. The chunk stays taken, also if another number is
+    /// asked for then.
+    pub fn ask(&mut self, wanted: usize) -> Result<usize, Duration> {
         if wanted == 0 {
-            return Turn::Move(0);
+            return Ok(0);
         }
-        loop {
-            match mem::replace(&mut self.state, State::Idle) {
-                State::Idle => match self.take(wanted) {
-                    Ok(chunk) => self.state = State::Waiting(chunk),
-                    // The burst may be 0, the line full, or the quota one that never refills. Another quota helps in each case.
-                    Err(denied) => {
-                        return Turn::Wait(denied.retry_after().map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT)));
-                    }
-                },
-                State::Waiting(chunk) => match chunk.ready_in() {
-                    Some(Duration::ZERO) => self.state = State::Moving { chunk, moved: 0 },
-                    wait => {
-                        self.state = State::Waiting(chunk);
-                        return Turn::Wait(wait.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT)));
-                    }
-                },
-                State::Moving { chunk, moved } => {
-                    let left = chunk.bytes - moved;
-                    self.state = State::Moving { chunk, moved };
-                    return Turn::Move(wanted.min(left as usize));
-                }
+        let chunk = match self.chunk.take() {
+            Some(chunk) => chunk,
+            // The burst may be 0, the line full, or the quota one that never refills. Another quota helps in each case.
+            None => self.take(wanted).map_err(|denied| within_longest(denied.retry_after()))?,
+        };
+        let chunk = self.chunk.insert(chunk);
+        if !chunk.is_there {
+            let wait = chunk.ready_in();
+            if wait != Some(Duration::ZERO) {
+                return Err(within_longest(wait));
             }
+            chunk.is_there = true;
         }
+        Ok(wanted.min((chunk.bytes - chunk.moved) as usize))
     }
 
     /// Takes a chunk for `wanted` bytes of all limits.
@@ -171,16 +149,16 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, const N: usize> BytePacer<L
             most = most.min(most_at_once(&quota, debt));
             is_awaited |= debt > 0;
         }
-        // While others wait, small buffers must not make small turns. It grows by what was moved, so that a connection which
+        // While others wait, small buffers must not make small chunks. It grows by what was moved, so that a connection which
         // moves little keeps little.
         let grown = if is_awaited { self.last.saturating_mul(2) } else { 0 };
         let bytes = u32::try_from(wanted).unwrap_or(u32::MAX).max(grown).min(most);
-        let mut chunk = Chunk { reservations: [const { None }; N], bytes };
+        let mut chunk = Chunk { reservations: [const { None }; N], bytes, is_there: false, moved: 0 };
         for (place, limit) in chunk.reservations.iter_mut().zip(&self.limits) {
             match reserve(limit.clone(), bytes) {
                 Ok(reservation) => *place = Some(reservation),
                 Err(denied) => {
-                    chunk.settle(0);
+                    chunk.settle();
                     return Err(denied);
                 }
             }
@@ -192,14 +170,14 @@ impl<L: LimiterRef<Algorithm = TokenBucket> + Clone, const N: usize> BytePacer<L
 impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> BytePacer<L, N> {
     /// Reports that the I/O moved `bytes` of the `offered` ones.
     ///
-    /// Fewer than offered mean that no more can be moved now: the rest of the chunk is given back.
-    /// If more were moved than allowed, they are charged.
+    /// Fewer than offered mean that no more can be moved now: the rest of the chunk is given back. More than allowed are charged. Without an
+    /// [`ask`](Self::ask) that allowed bytes it does nothing.
     pub fn report(&mut self, offered: usize, bytes: usize) {
-        let State::Moving { chunk, moved } = &mut self.state else { return };
-        *moved = moved.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
+        let Some(chunk) = self.chunk.as_mut().filter(|chunk| chunk.is_there) else { return };
+        chunk.moved = chunk.moved.saturating_add(u32::try_from(bytes).unwrap_or(u32::MAX));
         if bytes < offered {
             self.pause();
-        } else if *moved >= chunk.bytes {
+        } else if chunk.moved >= chunk.bytes {
             self.last = chunk.bytes;
             self.settle();
         }
@@ -216,16 +194,14 @@ impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> BytePacer<L, N> {
 
     /// Settles the chunk, if there is one.
     fn settle(&mut self) {
-        match mem::replace(&mut self.state, State::Idle) {
-            State::Idle => {}
-            State::Waiting(chunk) => chunk.settle(0),
-            State::Moving { chunk, moved } => chunk.settle(moved),
+        if let Some(chunk) = self.chunk.take() {
+            chunk.settle();
         }
     }
 
-    /// Returns the limits.
-    pub fn limits(&self) -> impl ExactSizeIterator<Item = &RateLimiter<TokenBucket, L::Clock>> {
-        self.limits.iter().map(LimiterRef::limiter)
+    #[cfg(any(feature = "embedded-io", feature = "futures-io", feature = "http-body", feature = "tokio"))]
+    pub(crate) const fn limits(&self) -> &[L; N] {
+        &self.limits
     }
 }
 
@@ -237,11 +213,16 @@ impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> Chunk<L, N> {
     }
 
     /// Gives back the bytes that were not moved.
-    fn settle(self, moved: u32) {
+    fn settle(self) {
         for reservation in self.reservations.into_iter().flatten() {
-            reservation.settle(moved);
+            reservation.settle(self.moved);
         }
     }
+}
+
+/// Returns a wait after which to look again; `None` is one without an end.
+fn within_longest(wait: Option<Duration>) -> Duration {
+    wait.map_or(LONGEST_WAIT, |wait| wait.min(LONGEST_WAIT))
 }
 
 /// Paces another connection by the same limits; nothing is taken for it yet.
@@ -260,10 +241,10 @@ impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> Drop for BytePacer<
 
 impl<L: LimiterRef<Algorithm = TokenBucket>, const N: usize> fmt::Debug for BytePacer<L, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (state, bytes) = match &self.state {
-            State::Idle => ("idle", 0),
-            State::Waiting(chunk) => ("waiting", chunk.bytes),
-            State::Moving { chunk, moved } => ("moving", chunk.bytes - moved),
+        let (state, bytes) = match &self.chunk {
+            None => ("idle", 0),
+            Some(chunk) if chunk.is_there => ("moving", chunk.bytes - chunk.moved),
+            Some(chunk) => ("waiting", chunk.bytes),
         };
         f.debug_struct("BytePacer").field("state", &state).field("bytes", &bytes).finish_non_exhaustive()
     }

@@ -1,52 +1,38 @@
 //! `Read` and `Write` of `embedded-io` and of `embedded-io-async`.
 
-use crate::{BlockingSleep, Pace, PacedReader, PacedWriter};
-use core::time::Duration;
+use crate::{BytePacer, PacedIo};
+use core::future::Ready;
 use damper_core::TokenBucket;
 use damper_core::limit::LimiterRef;
 use damper_core::time::Sleep;
 use embedded_io::ErrorType;
 
 #[cfg(feature = "embedded-io")]
-impl<T: ErrorType, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> ErrorType
-    for PacedReader<T, Pace<L, S, N>>
-{
+impl<T: ErrorType, P, S: Sleep> ErrorType for PacedIo<T, P, S> {
     type Error = T::Error;
 }
 
 #[cfg(feature = "embedded-io")]
-impl<T: ErrorType, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> ErrorType
-    for PacedWriter<T, Pace<L, S, N>>
-{
-    type Error = T::Error;
-}
-
-#[cfg(feature = "embedded-io")]
-impl<T, L, F, const N: usize> embedded_io::Read for PacedReader<T, Pace<L, BlockingSleep<F>, N>>
+impl<T, L, S, const N: usize> embedded_io::Read for PacedIo<T, BytePacer<L, N>, S>
 where
     T: embedded_io::Read,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
-    F: Fn(Duration),
+    S: Sleep<Sleeping = Ready<()>>,
 {
     fn read(&mut self, buf: &mut [u8]) -> Result<usize, T::Error> {
-        if buf.is_empty() {
-            return self.io.read(buf);
-        }
-        let allowed = self.pace.blocking_turn(buf.len());
-        let read = self.io.read(&mut buf[..allowed]);
-        self.pace.report(allowed, read)
+        self.reads.blocking_io(&self.sleep, buf.len(), |bytes| self.io.read(&mut buf[..bytes]))
     }
 }
 
 #[cfg(feature = "embedded-io")]
-impl<T, L, F, const N: usize> embedded_io::Write for PacedReader<T, Pace<L, BlockingSleep<F>, N>>
+impl<T, L, S, const N: usize> embedded_io::Write for PacedIo<T, BytePacer<L, N>, S>
 where
     T: embedded_io::Write,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    F: Fn(Duration),
+    L: LimiterRef<Algorithm = TokenBucket> + Clone,
+    S: Sleep<Sleeping = Ready<()>>,
 {
     fn write(&mut self, buf: &[u8]) -> Result<usize, T::Error> {
-        self.io.write(buf)
+        self.writes.blocking_io(&self.sleep, buf.len(), |bytes| self.io.write(&buf[..bytes]))
     }
 
     fn flush(&mut self) -> Result<(), T::Error> {
@@ -55,100 +41,29 @@ where
 }
 
 #[cfg(feature = "embedded-io")]
-impl<T, L, F, const N: usize> embedded_io::Write for PacedWriter<T, Pace<L, BlockingSleep<F>, N>>
-where
-    T: embedded_io::Write,
-    L: LimiterRef<Algorithm = TokenBucket> + Clone,
-    F: Fn(Duration),
-{
-    fn write(&mut self, buf: &[u8]) -> Result<usize, T::Error> {
-        if buf.is_empty() {
-            return self.io.write(buf);
-        }
-        let allowed = self.pace.blocking_turn(buf.len());
-        let written = self.io.write(&buf[..allowed]);
-        self.pace.report(allowed, written)
-    }
-
-    fn flush(&mut self) -> Result<(), T::Error> {
-        self.io.flush()
-    }
-}
-
-#[cfg(feature = "embedded-io")]
-impl<T, L, F, const N: usize> embedded_io::Read for PacedWriter<T, Pace<L, BlockingSleep<F>, N>>
-where
-    T: embedded_io::Read,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    F: Fn(Duration),
-{
-    fn read(&mut self, buf: &mut [u8]) -> Result<usize, T::Error> {
-        self.io.read(buf)
-    }
-}
-
-#[cfg(feature = "embedded-io")]
-impl<T, L, S, const N: usize> embedded_io_async::Read for PacedReader<T, Pace<L, S, N>>
+impl<T, L, S, const N: usize> embedded_io_async::Read for PacedIo<T, BytePacer<L, N>, S>
 where
     T: embedded_io_async::Read,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
     S: Sleep,
 {
     async fn read(&mut self, buf: &mut [u8]) -> Result<usize, T::Error> {
-        if buf.is_empty() {
-            return self.io.read(buf).await;
-        }
-        let allowed = self.pace.turn(buf.len()).await;
-        let read = self.io.read(&mut buf[..allowed]).await;
-        self.pace.report(allowed, read)
+        self.reads.io(&self.sleep, buf.len(), async |bytes| self.io.read(&mut buf[..bytes]).await).await
     }
 }
 
 #[cfg(feature = "embedded-io")]
-impl<T, L, S, const N: usize> embedded_io_async::Write for PacedReader<T, Pace<L, S, N>>
-where
-    T: embedded_io_async::Write,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    S: Sleep,
-{
-    async fn write(&mut self, buf: &[u8]) -> Result<usize, T::Error> {
-        self.io.write(buf).await
-    }
-
-    async fn flush(&mut self) -> Result<(), T::Error> {
-        self.io.flush().await
-    }
-}
-
-#[cfg(feature = "embedded-io")]
-impl<T, L, S, const N: usize> embedded_io_async::Write for PacedWriter<T, Pace<L, S, N>>
+impl<T, L, S, const N: usize> embedded_io_async::Write for PacedIo<T, BytePacer<L, N>, S>
 where
     T: embedded_io_async::Write,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
     S: Sleep,
 {
     async fn write(&mut self, buf: &[u8]) -> Result<usize, T::Error> {
-        if buf.is_empty() {
-            return self.io.write(buf).await;
-        }
-        let allowed = self.pace.turn(buf.len()).await;
-        let written = self.io.write(&buf[..allowed]).await;
-        self.pace.report(allowed, written)
+        self.writes.io(&self.sleep, buf.len(), async |bytes| self.io.write(&buf[..bytes]).await).await
     }
 
     async fn flush(&mut self) -> Result<(), T::Error> {
         self.io.flush().await
-    }
-}
-
-#[cfg(feature = "embedded-io")]
-impl<T, L, S, const N: usize> embedded_io_async::Read for PacedWriter<T, Pace<L, S, N>>
-where
-    T: embedded_io_async::Read,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    S: Sleep,
-{
-    async fn read(&mut self, buf: &mut [u8]) -> Result<usize, T::Error> {
-        self.io.read(buf).await
     }
 }

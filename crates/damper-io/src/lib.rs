@@ -12,7 +12,7 @@
 //! ```
 //! # #[cfg(feature = "tokio")] {
 //! use damper_core::{Quota, RateLimiter};
-//! use damper_io::{BytePacer, PacedWriter};
+//! use damper_io::{BytePacer, PacedIo};
 //! use std::sync::Arc;
 //! use tokio::io::AsyncWriteExt;
 //! use tokio::net::TcpListener;
@@ -21,15 +21,14 @@
 //!     let total = BytePacer::new(Arc::new(RateLimiter::new(Quota::per_second(10_000_000).burst(1_000_000))));
 //!     loop {
 //!         let (stream, _) = listener.accept().await?;
-//!         let mut stream = PacedWriter::new(stream, total.clone());
+//!         let mut stream = PacedIo::new(stream).pace_writes(total.clone());
 //!         tokio::spawn(async move { stream.write_all(&[0; 1_000_000]).await });
 //!     }
 //! }
 //! # }
 //! ```
 //!
-//! A [`PacedReader`] paces what is received: while it waits, nothing is read, the buffers of the connection fill, and TCP slows the
-//! peer down. For both directions put one around the other, with one limit for both or with a limit for each.
+//! `pace_reads` limits what is received: while it waits nothing is read, the buffers of the connection fill, and TCP slows the peer down.
 //!
 //! # Adapters
 //!
@@ -38,9 +37,9 @@
 //! | `AsyncRead`, `AsyncWrite` of tokio | `tokio` | tokio's timer, or another [`Sleep`](damper_core::time::Sleep) |
 //! | `AsyncRead`, `AsyncWrite` of `futures` | `futures-io` | a `Sleep` |
 //! | `http_body::Body`, as `PacedBody` | `http-body` | tokio's timer, or another `Sleep` |
-//! | `Read`, `Write` of `std::io` | `std` | [`BlockingSleep`] |
+//! | `Read`, `Write` of `std::io` | `std` | `thread::sleep`, or another function that blocks |
 //! | `Read`, `Write` of `embedded-io-async` | `embedded-io` | a `Sleep` |
-//! | `Read`, `Write` of `embedded-io` | `embedded-io` | [`BlockingSleep`] |
+//! | `Read`, `Write` of `embedded-io` | `embedded-io` | a function that blocks |
 //! | I/O of your own | | what you like: [`BytePacer`] says how many bytes may be moved now, or how long to wait |
 //!
 //! # Features
@@ -68,33 +67,32 @@ extern crate std;
 // |---|---|
 // | `chunk` | the size of a chunk, by the quota and the bytes that are waited for |
 // | `byte_pacer` | `BytePacer`: how many bytes may be moved now, or how long to wait |
-// | `pace` | a `BytePacer` and its timer: polls, awaits or blocks until bytes may be moved |
-// | `blocking_sleep` | `BlockingSleep`: blocks the thread |
-// | `paced_reader`, `paced_writer` | `PacedReader` and `PacedWriter`, without the traits of I/O |
-// | `tokio_io`, `futures_io`, `embedded`, `std_io` | these traits |
+// | `direction` | a `BytePacer` and its timer: polls, awaits or blocks until bytes may be moved, and moves them |
+// | `paced_io` | `PacedIo`: a direction for reads and one for writes |
+// | `tokio_io`, `futures_io`, `embedded`, `std_io` | its traits of I/O |
+// | `async_write`, `first_bytes` | what writes of tokio and of `futures` have in common; where a vectored write ends |
 // | `paced_body` | `PacedBody`: a body of HTTP |
 
-mod blocking_sleep;
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+mod async_write;
 mod byte_pacer;
 mod chunk;
+mod direction;
 #[cfg(feature = "embedded-io")]
 mod embedded;
+#[cfg(feature = "std")]
+mod first_bytes;
 #[cfg(feature = "futures-io")]
 mod futures_io;
-mod pace;
 #[cfg(feature = "http-body")]
 mod paced_body;
-mod paced_reader;
-mod paced_writer;
+mod paced_io;
 #[cfg(feature = "std")]
 mod std_io;
 #[cfg(feature = "tokio")]
 mod tokio_io;
 
-pub use blocking_sleep::BlockingSleep;
-pub use byte_pacer::{BytePacer, Turn};
-pub use pace::Pace;
+pub use byte_pacer::BytePacer;
 #[cfg(feature = "http-body")]
 pub use paced_body::PacedBody;
-pub use paced_reader::PacedReader;
-pub use paced_writer::PacedWriter;
+pub use paced_io::PacedIo;

@@ -1,10 +1,12 @@
 //! Bodies of HTTP whose data waits for a limit.
 
-use crate::{BytePacer, Pace};
+use crate::BytePacer;
+use crate::direction::Direction;
 use bytes::{Buf, Bytes};
+use core::convert::Infallible;
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use damper_core::TokenBucket;
 use damper_core::limit::LimiterRef;
 use damper_core::time::Sleep;
@@ -22,7 +24,7 @@ pin_project! {
     ///
     /// Use it for the body of a response or of a request, for instance with `tower_http::map_response_body`. Data that a server has
     /// compressed or encrypted after this body has another size on the wire. To limit that, pace the connection by a
-    /// [`PacedWriter`](crate::PacedWriter).
+    /// [`PacedIo`](crate::PacedIo).
     ///
     /// # Panics
     ///
@@ -45,17 +47,18 @@ pin_project! {
     /// # }
     /// ```
     #[cfg(feature = "http-body")]
-    pub struct PacedBody<B: Body, P> {
+    pub struct PacedBody<B: Body, P, S: Sleep> {
         #[pin]
         body: B,
         // The data that has not passed yet; never empty.
         waiting: Option<B::Data>,
-        pace: P,
+        sleep: S,
+        direction: Direction<P, S>,
     }
 }
 
 #[cfg(feature = "tokio")]
-impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, const N: usize> PacedBody<B, Pace<L, TokioSleep, N>> {
+impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, const N: usize> PacedBody<B, BytePacer<L, N>, TokioSleep> {
     /// Paces a body by tokio's timer.
     #[must_use]
     pub const fn new(body: B, pacer: BytePacer<L, N>) -> Self {
@@ -63,16 +66,11 @@ impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, const N: usize> PacedBody<
     }
 }
 
-impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> PacedBody<B, Pace<L, S, N>> {
-    /// Paces a body that sleeps by `sleep`.
+impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> PacedBody<B, BytePacer<L, N>, S> {
+    /// Paces a body that waits by `sleep`.
     #[must_use]
     pub const fn sleeping_by(body: B, pacer: BytePacer<L, N>, sleep: S) -> Self {
-        Self { body, waiting: None, pace: Pace::new(pacer, sleep) }
-    }
-
-    /// Returns the pacer.
-    pub const fn pacer(&self) -> &BytePacer<L, N> {
-        self.pace.pacer()
+        Self { body, waiting: None, sleep, direction: Direction::new(Some(pacer)) }
     }
 
     /// Returns the inner body.
@@ -82,7 +80,7 @@ impl<B: Body, L: LimiterRef<Algorithm = TokenBucket>, S: Sleep, const N: usize> 
 }
 
 impl<B: Body, L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N: usize> Body
-    for PacedBody<B, Pace<L, S, N>>
+    for PacedBody<B, BytePacer<L, N>, S>
 {
     type Data = Bytes;
     type Error = B::Error;
@@ -91,25 +89,23 @@ impl<B: Body, L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N:
         let mut this = self.project();
         loop {
             if let Some(data) = this.waiting {
+                let mut part = Bytes::new();
                 let wanted = data.remaining();
-                let bytes = ready!(this.pace.poll_turn(context, wanted));
-                let part = data.copy_to_bytes(bytes);
-                if bytes == wanted {
+                let polled = this.direction.poll_io(this.sleep, context, wanted, |_, bytes| {
+                    part = data.copy_to_bytes(bytes);
+                    Poll::Ready(Ok::<_, Infallible>(bytes))
+                });
+                if !data.has_remaining() {
                     *this.waiting = None;
                 }
-                this.pace.moved(bytes);
-                return Poll::Ready(Some(Ok(Frame::data(part))));
+                return polled.map(|_| Some(Ok(Frame::data(part))));
             }
             let polled = this.body.as_mut().poll_frame(context);
             let frame = match polled {
                 Poll::Ready(Some(Ok(frame))) => frame,
-                Poll::Ready(Some(Err(error))) => {
-                    this.pace.pause();
-                    return Poll::Ready(Some(Err(error)));
-                }
-                Poll::Ready(None) | Poll::Pending => {
-                    this.pace.pause();
-                    return polled.map(|_| None);
+                ended => {
+                    this.direction.pause();
+                    return ended.map(|ended| Some(Err(ended?.err()?)));
                 }
             };
             match frame.into_data() {
@@ -137,8 +133,8 @@ impl<B: Body, L: LimiterRef<Algorithm = TokenBucket> + Clone, S: Sleep, const N:
     }
 }
 
-impl<B: Body, P: fmt::Debug> fmt::Debug for PacedBody<B, P> {
+impl<B: Body, P: fmt::Debug, S: Sleep> fmt::Debug for PacedBody<B, P, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacedBody").field("pacer", &self.pace).finish_non_exhaustive()
+        f.debug_struct("PacedBody").field("pacer", &self.direction).finish_non_exhaustive()
     }
 }

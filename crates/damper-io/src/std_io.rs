@@ -1,81 +1,43 @@
 //! `Read` and `Write` of `std::io`.
 
-use crate::{BlockingSleep, Pace, PacedReader, PacedWriter};
-use core::time::Duration;
+use crate::first_bytes::{first_bytes, len_of, no_buffers};
+use crate::{BytePacer, PacedIo};
+use core::future::Ready;
 use damper_core::TokenBucket;
 use damper_core::limit::LimiterRef;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use damper_core::time::Sleep;
+use std::io::{self, IoSlice, Read, Write};
 
 #[cfg(feature = "std")]
-impl<T, L, F, const N: usize> Read for PacedReader<T, Pace<L, BlockingSleep<F>, N>>
+impl<T, L, S, const N: usize> Read for PacedIo<T, BytePacer<L, N>, S>
 where
     T: Read,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
-    F: Fn(Duration),
+    S: Sleep<Sleeping = Ready<()>>,
 {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return self.io.read(buf);
-        }
-        let allowed = self.pace.blocking_turn(buf.len());
-        let read = self.io.read(&mut buf[..allowed]);
-        self.pace.report(allowed, read)
+        self.reads.blocking_io(&self.sleep, buf.len(), |bytes| self.io.read(&mut buf[..bytes]))
     }
 }
 
 #[cfg(feature = "std")]
-impl<T, L, F, const N: usize> Write for PacedReader<T, Pace<L, BlockingSleep<F>, N>>
+impl<T, L, S, const N: usize> Write for PacedIo<T, BytePacer<L, N>, S>
 where
     T: Write,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    F: Fn(Duration),
+    L: LimiterRef<Algorithm = TokenBucket> + Clone,
+    S: Sleep<Sleeping = Ready<()>>,
 {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.io.write(buf)
+        self.writes.blocking_io(&self.sleep, buf.len(), |bytes| self.io.write(&buf[..bytes]))
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.io.write_vectored(bufs)
+        self.writes.blocking_io(&self.sleep, len_of(bufs), |bytes| {
+            self.io.write_vectored(first_bytes(bufs, bytes, &mut no_buffers()))
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.io.flush()
-    }
-}
-
-#[cfg(feature = "std")]
-impl<T, L, F, const N: usize> Write for PacedWriter<T, Pace<L, BlockingSleep<F>, N>>
-where
-    T: Write,
-    L: LimiterRef<Algorithm = TokenBucket> + Clone,
-    F: Fn(Duration),
-{
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        if buf.is_empty() {
-            return self.io.write(buf);
-        }
-        let allowed = self.pace.blocking_turn(buf.len());
-        let written = self.io.write(&buf[..allowed]);
-        self.pace.report(allowed, written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.io.flush()
-    }
-}
-
-#[cfg(feature = "std")]
-impl<T, L, F, const N: usize> Read for PacedWriter<T, Pace<L, BlockingSleep<F>, N>>
-where
-    T: Read,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    F: Fn(Duration),
-{
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.io.read(buf)
-    }
-
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.io.read_vectored(bufs)
     }
 }

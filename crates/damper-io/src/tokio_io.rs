@@ -1,8 +1,10 @@
 //! `AsyncRead` and `AsyncWrite` of tokio.
 
-use crate::{Pace, PacedReader, PacedWriter};
+use crate::async_write::async_write;
+use crate::first_bytes::{first_bytes, len_of, no_buffers};
+use crate::{BytePacer, PacedIo};
 use core::pin::Pin;
-use core::task::{Context, Poll, ready};
+use core::task::{Context, Poll};
 use damper_core::TokenBucket;
 use damper_core::limit::LimiterRef;
 use damper_core::time::Sleep;
@@ -10,7 +12,7 @@ use std::io::{self, IoSlice};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 #[cfg(feature = "tokio")]
-impl<T, L, S, const N: usize> AsyncRead for PacedReader<T, Pace<L, S, N>>
+impl<T, L, S, const N: usize> AsyncRead for PacedIo<T, BytePacer<L, N>, S>
 where
     T: AsyncRead,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
@@ -18,108 +20,34 @@ where
 {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.project();
-        let wanted = buf.remaining();
-        if wanted == 0 {
-            return this.io.poll_read(context, buf);
-        }
-        let allowed = ready!(this.pace.poll_turn(context, wanted));
-        // Only the part that may be read is initialized. It is already, but for buffers that are not.
-        let mut part = ReadBuf::new(buf.initialize_unfilled_to(allowed));
-        let polled = this.io.poll_read(context, &mut part);
-        let read = part.filled().len();
-        let polled = this.pace.report_polled(allowed, polled.map_ok(|()| read));
-        polled.map_ok(|read| buf.advance(read))
+        let (before, wanted) = (buf.filled().len(), buf.remaining());
+        let done = this.reads.poll_io(this.sleep, context, wanted, |context, bytes| {
+            if bytes == wanted {
+                return this.io.poll_read(context, buf).map_ok(|()| buf.filled().len().saturating_sub(before));
+            }
+            // Only the part that may be read is initialized. It is already, but for buffers that are not.
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(bytes));
+            let done = this.io.poll_read(context, &mut part);
+            let read = part.filled().len();
+            done.map_ok(|()| {
+                buf.advance(read);
+                read
+            })
+        });
+        done.map_ok(drop)
     }
 }
 
 #[cfg(feature = "tokio")]
-impl<T, L, S, const N: usize> AsyncWrite for PacedReader<T, Pace<L, S, N>>
-where
-    T: AsyncWrite,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    S: Sleep,
-{
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.project().io.poll_write(context, buf)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.project().io.poll_write_vectored(context, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_shutdown(context)
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl<T, L, S, const N: usize> AsyncWrite for PacedWriter<T, Pace<L, S, N>>
+impl<T, L, S, const N: usize> AsyncWrite for PacedIo<T, BytePacer<L, N>, S>
 where
     T: AsyncWrite,
     L: LimiterRef<Algorithm = TokenBucket> + Clone,
     S: Sleep,
 {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        if buf.is_empty() {
-            return this.io.poll_write(context, buf);
-        }
-        let allowed = ready!(this.pace.poll_turn(context, buf.len()));
-        let polled = this.io.poll_write(context, &buf[..allowed]);
-        this.pace.report_polled(allowed, polled)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        let wanted = bufs.iter().fold(0, |sum: usize, buf| sum.saturating_add(buf.len()));
-        if wanted == 0 {
-            return this.io.poll_write_vectored(context, bufs);
-        }
-        let allowed = ready!(this.pace.poll_turn(context, wanted));
-        let (offered, polled) = match crate::paced_writer::first_bytes(bufs, allowed) {
-            Ok((whole, offered)) => (offered, this.io.poll_write_vectored(context, whole)),
-            Err(part) => (part.len(), this.io.poll_write(context, part)),
-        };
-        this.pace.report_polled(offered, polled)
-    }
+    async_write!(poll_shutdown);
 
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_flush(context)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_shutdown(context)
-    }
-}
-
-#[cfg(feature = "tokio")]
-impl<T, L, S, const N: usize> AsyncRead for PacedWriter<T, Pace<L, S, N>>
-where
-    T: AsyncRead,
-    L: LimiterRef<Algorithm = TokenBucket>,
-    S: Sleep,
-{
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.project().io.poll_read(context, buf)
     }
 }

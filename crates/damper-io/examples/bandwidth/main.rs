@@ -9,7 +9,7 @@
 
 mod measure;
 
-use damper::io::{BytePacer, PacedWriter};
+use damper::io::{BytePacer, PacedIo};
 use damper::{BoundedStore, Quota, RateLimiter};
 use std::error::Error;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ async fn serve() -> Result<(), Box<dyn Error>> {
     loop {
         let (stream, peer) = listener.accept().await?;
         let client = clients.get_or_insert_with(&peer.ip(), || RateLimiter::new(CLIENT));
-        let mut stream = PacedWriter::new(stream, BytePacer::all([Arc::clone(&total), client]));
+        let mut stream = PacedIo::new(stream).pace_writes(BytePacer::all([Arc::clone(&total), client]));
         tokio::spawn(async move {
             // It ends when the client goes.
             while stream.write_all(&[b'.'; 16_384]).await.is_ok() {}

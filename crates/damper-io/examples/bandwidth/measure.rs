@@ -6,7 +6,7 @@
 
 use super::TOTAL;
 use damper::RateLimiter;
-use damper::io::{BytePacer, PacedWriter};
+use damper::io::{BytePacer, PacedIo};
 use std::error::Error;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ async fn send(server: Server, stream: TcpStream, pacer: BytePacer<Arc<RateLimite
     let bytes = vec![b'.'; 65_536];
     match server {
         Server::Paced => {
-            let mut stream = PacedWriter::new(stream, pacer);
+            let mut stream = PacedIo::new(stream).pace_writes(pacer);
             while let Ok(written) = stream.write(&bytes).await {
                 count.fetch_add(written as u64, Ordering::Relaxed);
             }

@@ -1,15 +1,15 @@
-//! The readers and writers of tokio, `futures` and `std`, on tokio's paused time or on a manual clock.
+//! The I/O of tokio, on its paused time.
 
-use damper::io::{BytePacer, Pace, PacedReader, PacedWriter};
+use crate::scripted::Scripted;
+use damper::io::{BytePacer, PacedIo};
 use damper::time::{TokioClock, TokioSleep};
-use damper::{Clock, ManualClock, Quota, RateLimiter, TokenBucket};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
+use damper::{Quota, RateLimiter, TokenBucket};
+use std::io::IoSlice;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 type Limit = Arc<RateLimiter<TokenBucket, TokioClock>>;
@@ -19,75 +19,22 @@ fn limit() -> Limit {
     Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(20), TokioClock::new()))
 }
 
-/// I/O that follows a script: what each poll does with what it is offered.
-#[derive(Debug, Default)]
-struct Scripted {
-    script: VecDeque<Poll<io::Result<usize>>>,
-    offered: Vec<usize>,
-    flushed: bool,
+fn reader(io: Scripted, limit: &Limit) -> PacedIo<Scripted, BytePacer<Limit>, TokioSleep> {
+    PacedIo::new(io).pace_reads(BytePacer::new(Arc::clone(limit)))
 }
 
-impl Scripted {
-    fn new(script: impl IntoIterator<Item = Poll<io::Result<usize>>>) -> Self {
-        Self { script: script.into_iter().collect(), ..Self::default() }
-    }
-
-    /// Does what the script says; at its end all that is offered.
-    fn next(&mut self, offered: usize) -> Poll<io::Result<usize>> {
-        self.offered.push(offered);
-        self.script.pop_front().unwrap_or(Poll::Ready(Ok(offered))).map_ok(|bytes| bytes.min(offered))
-    }
-}
-
-impl AsyncRead for Scripted {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.next(buf.remaining()).map_ok(|bytes| buf.put_slice(&vec![7; bytes]))
-    }
-}
-
-impl AsyncWrite for Scripted {
-    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.next(buf.len())
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let offered = bufs.iter().map(|buf| buf.len()).sum();
-        self.next(offered)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.flushed = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
-fn reader(io: Scripted, limit: &Limit) -> PacedReader<Scripted, Pace<Limit, TokioSleep>> {
-    PacedReader::new(io, BytePacer::new(Arc::clone(limit)))
-}
-
-fn writer(io: Scripted, limit: &Limit) -> PacedWriter<Scripted, Pace<Limit, TokioSleep>> {
-    PacedWriter::new(io, BytePacer::new(Arc::clone(limit)))
+fn writer(io: Scripted, limit: &Limit) -> PacedIo<Scripted, BytePacer<Limit>, TokioSleep> {
+    PacedIo::new(io).pace_writes(BytePacer::new(Arc::clone(limit)))
 }
 
 #[tokio::test(start_paused = true)]
 async fn reader_and_writer_take_the_time_of_their_bytes() {
-    let start = Instant::now();
-    let mut io = reader(Scripted::default(), &limit());
+    let (start, read_limit) = (Instant::now(), limit());
+    let mut io = reader(Scripted::default(), &read_limit);
     let mut buf = [0; 520];
     io.read_exact(&mut buf).await.unwrap();
     assert_eq!((start.elapsed(), buf), (Duration::from_millis(500), [7; 520]));
+    assert_eq!(read_limit.debt(), 0, "what a buffer had before is not charged");
     assert!(io.get_ref().offered.iter().all(|&offered| offered <= 20));
 
     let start = Instant::now();
@@ -109,34 +56,7 @@ async fn uninitialized_buffers_are_filled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unused_bytes_cost_nothing() {
-    // No read has to wait, so that no time brings bytes back.
-    let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(200), TokioClock::new()));
-    let used = || limit.peek().used();
-    let script = [Poll::Ready(Ok(5)), Poll::Ready(Ok(0)), Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()))];
-    let mut io = reader(Scripted::new(script), &limit);
-    let mut buf = [0; 64];
-    assert_eq!(io.read(&mut buf).await.unwrap(), 5);
-    assert_eq!(used(), 5);
-    assert_eq!(io.read(&mut buf).await.unwrap(), 0, "the end");
-    assert_eq!(used(), 5);
-    assert_eq!(io.read(&mut buf).await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
-    assert_eq!(used(), 5);
-    assert_eq!(io.read(&mut []).await.unwrap(), 0);
-    assert_eq!(used(), 5);
-
-    let mut io = writer(Scripted::new([Poll::Ready(Ok(5)), Poll::Pending]), &limit);
-    assert_eq!(io.write(&[0; 64]).await.unwrap(), 5);
-    assert_eq!(used(), 10);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(pin!(&mut io).poll_write(&mut context, &[0; 64]).is_pending());
-    assert_eq!(used(), 10, "the inner writer is not ready");
-    assert_eq!(io.write(&[]).await.unwrap(), 0);
-    assert_eq!(used(), 10);
-}
-
-#[tokio::test(start_paused = true)]
-async fn flush_and_shutdown_do_not_wait() {
+async fn flush_does_not_wait_and_shutdown_gives_back() {
     let limit = limit();
     let mut io = writer(Scripted::default(), &limit);
     io.write_all(&[0; 20]).await.unwrap();
@@ -144,10 +64,14 @@ async fn flush_and_shutdown_do_not_wait() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(pin!(&mut io).poll_write(&mut context, &[0; 20]).is_pending(), "a write waits for bytes");
     io.flush().await.unwrap();
+    assert_eq!((io.get_ref().flushes, start.elapsed(), limit.debt()), (1, Duration::ZERO, 20));
     io.shutdown().await.unwrap();
-    assert!(io.get_ref().flushed);
-    assert_eq!((start.elapsed(), limit.debt()), (Duration::ZERO, 20));
-    drop(io);
+    assert_eq!((io.get_ref().closes, start.elapsed(), limit.debt()), (1, Duration::ZERO, 0));
+
+    let mut io = writer(Scripted::default(), &limit);
+    assert!(pin!(&mut io).poll_write(&mut context, &[0; 20]).is_pending());
+    assert_eq!(limit.debt(), 20);
+    let _ = io.into_inner();
     assert_eq!(limit.debt(), 0, "the last of the line gives back what it waited for");
 }
 
@@ -170,60 +94,43 @@ async fn vectored_writes_are_cut_where_the_chunk_ends() {
     let (limit, mut context) = (limit(), Context::from_waker(Waker::noop()));
     let mut io = writer(Scripted::default(), &limit);
     assert!(io.is_write_vectored());
-    let [small, large] = [[0; 6], [1; 6]];
-    let bufs = [&[][..], &small, &large, &small, &large].map(IoSlice::new);
+    let bufs = [&[][..], &[1; 6], &[2; 6], &[], &[3; 6], &[4; 6]].map(IoSlice::new);
     let mut io = pin!(&mut io);
-    assert!(matches!(io.as_mut().poll_write_vectored(&mut context, &bufs), Poll::Ready(Ok(18))), "three whole buffers");
-    let whole = [IoSlice::new(&[0; 64])];
-    assert!(matches!(io.as_mut().poll_write_vectored(&mut context, &whole), Poll::Ready(Ok(2))), "a part of the first");
+    assert!(matches!(io.as_mut().poll_write_vectored(&mut context, &bufs), Poll::Ready(Ok(20))));
     assert!(io.as_mut().poll_write_vectored(&mut context, &bufs).is_pending());
-    assert!(
-        matches!(io.as_mut().poll_write_vectored(&mut context, &bufs[..1]), Poll::Ready(Ok(0))),
-        "nothing is wanted"
-    );
-    assert_eq!(io.get_ref().offered, [18, 2, 0]);
+    let nothing = io.as_mut().poll_write_vectored(&mut context, &bufs[..1]);
+    assert!(matches!(nothing, Poll::Ready(Ok(0))), "nothing is wanted");
+    assert_eq!(io.get_ref().offered, [20, 0]);
+    assert_eq!(io.get_ref().written, [[1; 6], [2; 6], [3; 6]].concat().into_iter().chain([4; 2]).collect::<Vec<_>>());
+}
+
+/// A write takes 64 buffers at most. The rest of the chunk goes back.
+#[tokio::test(start_paused = true)]
+async fn vectored_write_of_many_buffers_is_cut() {
+    let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(10_000).burst(200), TokioClock::new()));
+    let (mut io, mut context) = (writer(Scripted::default(), &limit), Context::from_waker(Waker::noop()));
+    let bufs = [IoSlice::new(&[1]); 100];
+    assert!(matches!(pin!(&mut io).poll_write_vectored(&mut context, &bufs), Poll::Ready(Ok(64))));
+    assert_eq!(limit.peek().used(), 64);
+
+    let mut bufs = [IoSlice::new(&[]); 100];
+    bufs[99] = IoSlice::new(&[1; 7]);
+    let written = pin!(&mut io).poll_write_vectored(&mut context, &bufs);
+    assert!(matches!(written, Poll::Ready(Ok(7))), "empty buffers do not count");
 }
 
 #[tokio::test(start_paused = true)]
 async fn both_directions_have_limits_of_their_own_or_one() {
     let (down, up) = (limit(), limit());
-    let mut io = PacedWriter::new(reader(Scripted::default(), &down), BytePacer::new(Arc::clone(&up)));
+    let mut io = reader(Scripted::default(), &down).pace_writes(BytePacer::new(Arc::clone(&up)));
     io.read_exact(&mut [0; 20]).await.unwrap();
     io.write_all(&[0; 10]).await.unwrap();
     assert_eq!((down.peek().used(), up.peek().used()), (20, 10));
 
-    let mut io = PacedReader::new(writer(Scripted::default(), &up), BytePacer::new(Arc::clone(&up)));
+    let mut io = reader(Scripted::default(), &up).pace_writes(BytePacer::new(Arc::clone(&up)));
     io.read_exact(&mut [0; 5]).await.unwrap();
     io.write_all(&[0; 5]).await.unwrap();
     assert_eq!(up.peek().used(), 20);
-}
-
-fn elapsed(clock: &ManualClock) -> Duration {
-    Duration::from_nanos(clock.now())
-}
-
-#[test]
-fn futures_io_is_paced_by_any_timer() {
-    use futures_util::io::{AsyncReadExt, AsyncWriteExt, Cursor};
-    let clock = Arc::new(ManualClock::new());
-    let limit = Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(20), Arc::clone(&clock)));
-    let sleep = |time| {
-        clock.advance(time);
-        std::future::ready(())
-    };
-    let pacer = BytePacer::new(Arc::clone(&limit));
-    futures_util::FutureExt::now_or_never(async {
-        let mut bytes = vec![0; 120];
-        let mut io = PacedReader::sleeping_by(Cursor::new(vec![7; 120]), pacer.clone(), sleep);
-        io.read_exact(&mut bytes).await.unwrap();
-        assert_eq!((bytes, elapsed(&clock)), (vec![7; 120], Duration::from_millis(100)));
-
-        let mut io = PacedWriter::sleeping_by(Cursor::new(Vec::new()), pacer, sleep);
-        io.write_all(&[7; 100]).await.unwrap();
-        io.close().await.unwrap();
-        assert_eq!((io.into_inner().into_inner(), elapsed(&clock)), (vec![7; 100], Duration::from_millis(200)));
-    })
-    .expect("no sleep is pending");
 }
 
 /// One wake-up serves several connections, and the rate is reached all the same.
@@ -235,7 +142,7 @@ async fn long_waits_end_together() {
     let (start, pacer) = (Instant::now(), BytePacer::new(limit));
     let tasks: Vec<_> = (0..CONNECTIONS)
         .map(|_| {
-            let mut io = PacedWriter::new(Scripted::default(), pacer.clone());
+            let mut io = PacedIo::new(Scripted::default()).pace_writes(pacer.clone());
             tokio::spawn(async move {
                 let mut written = Vec::new();
                 for _ in 0..16 {

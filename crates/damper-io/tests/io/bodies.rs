@@ -1,7 +1,7 @@
 //! Bodies of HTTP on tokio's paused time.
 
 use bytes::{Buf, Bytes};
-use damper::io::{BytePacer, Pace, PacedBody};
+use damper::io::{BytePacer, PacedBody};
 use damper::time::{TokioClock, TokioSleep};
 use damper::{Quota, RateLimiter, TokenBucket};
 use http::HeaderMap;
@@ -10,7 +10,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -21,7 +21,7 @@ fn limit() -> Limit {
     Arc::new(RateLimiter::with_clock(Quota::per_second(1_000).burst(20), TokioClock::new()))
 }
 
-fn paced<B: Body>(body: B, limit: &Limit) -> PacedBody<B, Pace<Limit, TokioSleep>> {
+fn paced<B: Body>(body: B, limit: &Limit) -> PacedBody<B, BytePacer<Limit>, TokioSleep> {
     PacedBody::new(body, BytePacer::new(Arc::clone(limit)))
 }
 
@@ -95,4 +95,34 @@ async fn other_data_than_bytes_arrives_whole() {
     let bytes = body.collect().await.unwrap().to_bytes();
     assert_eq!(bytes, [[1; 15], [2; 15], [3; 15], [4; 15]].concat());
     assert!(limit.debt() == 0, "nothing is kept");
+}
+
+/// While others wait, a chunk may be larger than a frame.
+///
+/// A body that has nothing to send must not keep the rest.
+#[tokio::test(start_paused = true)]
+async fn body_that_is_not_ready_gives_back() {
+    use futures_util::stream::{StreamExt, iter, pending};
+    let limit = limit();
+    let frames = [10, 1].map(|bytes| Ok::<_, &str>(Frame::data(Bytes::from(vec![7; bytes]))));
+    let mut body = paced(StreamBody::new(iter(frames).chain(pending())), &limit);
+    body.frame().await.unwrap().unwrap();
+    let mut other = BytePacer::new(Arc::clone(&limit));
+    assert_eq!(other.ask(10), Ok(10));
+    other.report(10, 10);
+    assert!(other.ask(5).is_err(), "it waits");
+    body.frame().await.unwrap().unwrap();
+    let kept = limit.peek().remaining();
+    assert!(Pin::new(&mut body).poll_frame(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(limit.peek().remaining() - kept, 11, "of a chunk of 12, a 16th of the room in the line");
+}
+
+#[tokio::test(start_paused = true)]
+async fn size_hint_counts_the_data_that_waits() {
+    let mut body = paced(
+        StreamBody::new(futures_util::stream::iter([Ok::<_, &str>(Frame::data(Bytes::from(vec![7; 70])))])),
+        &limit(),
+    );
+    body.frame().await.unwrap().unwrap();
+    assert_eq!((body.size_hint().lower(), body.size_hint().upper()), (50, None));
 }

@@ -1,6 +1,6 @@
 //! Real connections over the loopback, on tokio's paused time.
 
-use damper::io::{BytePacer, PacedReader, PacedWriter};
+use damper::io::{BytePacer, PacedIo};
 use damper::time::TokioClock;
 use damper::{Quota, RateLimiter};
 use std::sync::Arc;
@@ -35,12 +35,12 @@ async fn shares(are_readers_paced: bool) -> Vec<u64> {
             (pacer.clone(), BytePacer::new(Arc::new(unlimited(clock))))
         };
         tokio::spawn(async move {
-            let mut near = PacedWriter::new(near, write_limit);
+            let mut near = PacedIo::new(near).pace_writes(write_limit);
             let bytes = vec![7; buffer];
             while near.write_all(&bytes).await.is_ok() {}
         });
         readers.push(tokio::spawn(async move {
-            let mut far = PacedReader::new(far, read_limit);
+            let mut far = PacedIo::new(far).pace_reads(read_limit);
             let (mut moved, mut buf) = (0, vec![0; buffer]);
             while let Ok(read) = timeout_at(end, far.read(&mut buf)).await {
                 if Instant::now() >= begin {

@@ -1,6 +1,6 @@
 //! The traits of `embedded-io`, with a limit in a `static`.
 
-use damper::io::{BlockingSleep, BytePacer, PacedReader, PacedWriter};
+use damper::io::{BytePacer, PacedIo};
 use damper::{Clock, Quota, RateLimiter, TokenBucket};
 use std::future::ready;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,29 +31,28 @@ fn pass(time: Duration) {
 #[test]
 fn embedded_io_is_paced() {
     let pacer = BytePacer::new(&UPLINK);
-    let blocking = BlockingSleep(pass);
+    let sleep = |time| {
+        pass(time);
+        ready(())
+    };
     {
         use embedded_io::{Read, Write};
         let mut buf = [0; 120];
-        PacedReader::sleeping_by(&[7; 120][..], pacer.clone(), blocking).read_exact(&mut buf).unwrap();
+        PacedIo::sleeping_by(&[7; 120][..], sleep).pace_reads(pacer.clone()).read_exact(&mut buf).unwrap();
         assert_eq!((buf, MICROS.load(Ordering::Relaxed)), ([7; 120], 100_000));
         let mut memory = [0; 100];
-        let mut io = PacedWriter::sleeping_by(&mut memory[..], pacer.clone(), blocking);
+        let mut io = PacedIo::sleeping_by(&mut memory[..], sleep).pace_writes(pacer.clone());
         io.write_all(&[7; 100]).unwrap();
         io.flush().unwrap();
         assert_eq!((memory, MICROS.load(Ordering::Relaxed)), ([7; 100], 200_000));
     }
     let run = async {
         use embedded_io_async::{Read, Write};
-        let sleep = |time| {
-            pass(time);
-            ready(())
-        };
         let mut buf = [0; 100];
-        PacedReader::sleeping_by(&[7; 100][..], pacer.clone(), sleep).read_exact(&mut buf).await.unwrap();
+        PacedIo::sleeping_by(&[7; 100][..], sleep).pace_reads(pacer.clone()).read_exact(&mut buf).await.unwrap();
         assert_eq!((buf, MICROS.load(Ordering::Relaxed)), ([7; 100], 300_000));
         let mut memory = [0; 100];
-        let mut io = PacedWriter::sleeping_by(&mut memory[..], pacer.clone(), sleep);
+        let mut io = PacedIo::sleeping_by(&mut memory[..], sleep).pace_writes(pacer.clone());
         assert_eq!(io.write(&[]).await.unwrap(), 0);
         io.write_all(&[7; 100]).await.unwrap();
         io.flush().await.unwrap();

@@ -1,6 +1,6 @@
 //! Many connections on one limit, simulated on a manual clock with a timer that ticks in milliseconds.
 
-use damper::io::{BytePacer, Turn};
+use damper::io::BytePacer;
 use damper::{ManualClock, Quota, RateLimiter};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,11 +28,11 @@ fn simulate(limit: Quota, buffers: &[usize], greedy: usize, time: Duration) -> V
         now = at;
         let wait = loop {
             match pacers[connection].ask(buffers[connection]) {
-                Turn::Move(bytes) => {
+                Ok(bytes) => {
                     pacers[connection].report(bytes, bytes);
                     moved[connection] += bytes as u64;
                 }
-                Turn::Wait(wait) => break wait,
+                Err(wait) => break wait,
             }
         };
         let millis = (wait.as_nanos() as u64).div_ceil(1_000_000) + u64::from(connection % 2 == 0);
@@ -101,18 +101,18 @@ fn connection_that_asks_for_little_gets_it_at_its_turn() {
     let mut waited = 0;
     for millis in 0..5_000 {
         for pacer in &mut busy {
-            while let Turn::Move(bytes) = pacer.ask(65_536) {
+            while let Ok(bytes) = pacer.ask(65_536) {
                 pacer.report(bytes, bytes);
             }
         }
         match seldom.ask(100) {
-            Turn::Move(bytes) => {
+            Ok(bytes) => {
                 assert!(bytes <= 100);
                 seldom.report(bytes, bytes);
                 seldom.pause();
                 waited = 0;
             }
-            Turn::Wait(_) => waited += 1,
+            Err(_) => waited += 1,
         }
         assert!(waited <= 25, "it waits for ten chunks of 2 ms: {waited} ms at {millis}");
         clock.advance(Duration::from_millis(1));

@@ -4,10 +4,11 @@
 mod cases;
 
 mod adapters;
-mod blocking;
 mod bodies;
 mod connections;
 mod embedded;
 mod fairness;
+mod families;
 mod line_model;
 mod pacer;
+mod scripted;

@@ -1,8 +1,8 @@
 //! The state machine beside its model, and the envelope of all connections of a limit.
 
 use crate::cases::cases;
-use crate::line_model::{LineModel, ModelQuota, ModelTurn};
-use damper::io::{BytePacer, Turn};
+use crate::line_model::{LineModel, ModelQuota, ModelWait};
+use damper::io::BytePacer;
 use damper::{Clock, ManualClock, Quota, RateLimiter, TokenBucket};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -67,52 +67,72 @@ fn quota_of(model: ModelQuota) -> Quota {
     quota.burst(model.burst as u32).max_debt(model.max_debt as u32)
 }
 
+/// Compares each answer with the model's, after each operation of any connection.
+fn compare<const N: usize>(quotas: [ModelQuota; N], ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let clock = ManualClock::new();
+    let limits = quotas.map(|quota| RateLimiter::<TokenBucket, _>::with_clock(quota_of(quota), &clock));
+    // The sizes depend on the rate that the quota states.
+    prop_assert!(quotas.into_iter().all(states_its_rate));
+    let mut pacers: [_; CONNECTIONS] = std::array::from_fn(|_| BytePacer::all(limits.each_ref()));
+    let mut model = LineModel::new(&quotas, CONNECTIONS);
+    for limit in &limits {
+        let _ = limit.peek(); // starts the line
+    }
+    for op in ops {
+        match op {
+            Op::Io { connection, wanted, .. } | Op::Ask { connection, wanted } => {
+                let answer = pacers[connection].ask(wanted as usize);
+                let expected = model.ask(connection, wanted);
+                match expected {
+                    Ok(bytes) => prop_assert_eq!(answer, Ok(bytes as usize)),
+                    Err(ModelWait::Nanos(nanos)) => {
+                        prop_assert_eq!(answer, Err(Duration::from_nanos(nanos.min(1_000_000_000))));
+                    }
+                    Err(ModelWait::Refused) => {
+                        prop_assert!(answer.is_err_and(|wait| wait <= Duration::from_secs(1)), "{answer:?}");
+                    }
+                }
+                if let (Op::Io { quarters, .. }, Ok(offered)) = (op, expected) {
+                    let moved = offered * quarters / 4;
+                    pacers[connection].report(offered as usize, moved as usize);
+                    model.report(connection, offered, moved);
+                }
+            }
+            Op::Pause { connection } => {
+                pacers[connection].pause();
+                model.pause(connection);
+            }
+            Op::Replace { connection } => {
+                pacers[connection] = pacers[connection].clone();
+                model.pause(connection);
+            }
+            Op::Advance { nanos } => {
+                clock.advance(Duration::from_nanos(nanos));
+                model.advance(nanos);
+            }
+        }
+        let remaining: Vec<_> = limits.iter().map(|limit| u64::from(limit.peek().remaining())).collect();
+        let debts: Vec<_> = limits.iter().map(|limit| u64::from(limit.debt())).collect();
+        prop_assert_eq!((remaining, debts), (model.remaining(), model.debts()), "{:?}", op);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..cases(200) })]
 
     // CLAIM: io::BytePacer
-    /// Each answer is the model's, after each operation of any connection.
     #[test]
     fn pacer_is_its_model(quota in exact_quota(), ops in proptest::collection::vec(op(), 1..120)) {
-        let clock = ManualClock::new();
-        let limit = RateLimiter::with_clock(quota_of(quota), &clock);
-        // The sizes depend on the rate that the quota states.
-        prop_assert!(most_is_that_of(quota));
-        let mut pacers: [_; CONNECTIONS] = std::array::from_fn(|_| BytePacer::new(&limit));
-        let mut model = LineModel::new(quota, CONNECTIONS);
-        let _ = limit.peek(); // starts the line
-        for op in ops {
-            match op {
-                Op::Io { connection, wanted, .. } | Op::Ask { connection, wanted } => {
-                    let turn = pacers[connection].ask(wanted as usize);
-                    let expected = model.ask(connection, wanted);
-                    match expected {
-                        ModelTurn::Move(bytes) => prop_assert_eq!(turn, Turn::Move(bytes as usize)),
-                        ModelTurn::Wait(nanos) => prop_assert_eq!(turn, Turn::Wait(Duration::from_nanos(nanos.min(1_000_000_000)))),
-                        ModelTurn::Refused => prop_assert!(matches!(turn, Turn::Wait(_)), "{turn:?}"),
-                    }
-                    if let (Op::Io { quarters, .. }, ModelTurn::Move(offered)) = (op, expected) {
-                        let moved = offered * quarters / 4;
-                        pacers[connection].report(offered as usize, moved as usize);
-                        model.report(connection, offered, moved);
-                    }
-                }
-                Op::Pause { connection } => {
-                    pacers[connection].pause();
-                    model.pause(connection);
-                }
-                Op::Replace { connection } => {
-                    pacers[connection] = pacers[connection].clone();
-                    model.pause(connection);
-                }
-                Op::Advance { nanos } => {
-                    clock.advance(Duration::from_nanos(nanos));
-                    model.advance(nanos);
-                }
-            }
-            prop_assert_eq!(u64::from(limit.peek().remaining()), model.remaining(), "{:?}", op);
-            prop_assert_eq!(u64::from(limit.debt()), model.debt(), "{:?}", op);
-        }
+        compare([quota], ops)?;
+    }
+
+    // CLAIM: io::BytePacer
+    #[test]
+    fn pacer_of_two_limits_is_its_model(
+        total in exact_quota(), client in exact_quota(), ops in proptest::collection::vec(op(), 1..120),
+    ) {
+        compare([total, client], ops)?;
     }
 
     // CLAIM: io::BytePacer
@@ -122,14 +142,14 @@ proptest! {
         let clock = ManualClock::new();
         let limit = RateLimiter::with_clock(quota_of(quota), &clock);
         let mut pacers: [_; CONNECTIONS] = std::array::from_fn(|_| BytePacer::new(&limit));
-        let mut model = LineModel::new(quota, CONNECTIONS);
+        let mut model = LineModel::new(&[quota], CONNECTIONS);
         let (mut at, mut total) = (0_u64, 0_u64);
         // The time, the bytes moved until then, and what the connections kept then.
         let mut history = vec![(0, 0, 0)];
         for op in ops {
             match op {
                 Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
+                    if let Ok(offered) = pacers[connection].ask(wanted as usize) {
                         let _ = model.ask(connection, wanted);
                         let moved = offered * quarters as usize / 4;
                         pacers[connection].report(offered, moved);
@@ -177,7 +197,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
+                    if let Ok(offered) = pacers[connection].ask(wanted as usize) {
                         prop_assert!(offered as u64 <= wanted && (offered > 0 || wanted == 0));
                         let moved = offered * quarters as usize / 4;
                         pacers[connection].report(offered, moved);
@@ -196,43 +216,10 @@ proptest! {
         clock.now.set(clock.now.get() + (quota.burst + quota.max_debt + 1) * quota.nanos_per_byte);
         prop_assert_eq!(u64::from(limit.peek().remaining()), quota.burst);
     }
-
-    /// Each of two limits holds, and both get back what was not moved.
-    #[test]
-    fn both_limits_hold(
-        total in exact_quota(), client in exact_quota(), ops in proptest::collection::vec(op(), 1..120),
-    ) {
-        let clock = ManualClock::new();
-        let limits = [total, client].map(|quota| RateLimiter::with_clock(quota_of(quota), &clock));
-        let mut pacers: [_; CONNECTIONS] = std::array::from_fn(|_| BytePacer::all([&limits[0], &limits[1]]));
-        let (mut at, mut moved_in_all) = (0, 0);
-        for op in ops {
-            match op {
-                Op::Io { connection, wanted, quarters } => {
-                    if let Turn::Move(offered) = pacers[connection].ask(wanted as usize) {
-                        let moved = offered * quarters as usize / 4;
-                        pacers[connection].report(offered, moved);
-                        moved_in_all += moved as u64;
-                    }
-                }
-                Op::Ask { connection, wanted } => drop(pacers[connection].ask(wanted as usize)),
-                Op::Pause { connection } => pacers[connection].pause(),
-                Op::Replace { connection } => pacers[connection] = pacers[connection].clone(),
-                Op::Advance { nanos } => {
-                    clock.advance(Duration::from_nanos(nanos));
-                    at += nanos;
-                }
-            }
-            for quota in [total, client] {
-                let brought = (at + 1) / quota.nanos_per_byte + 1;
-                prop_assert!(moved_in_all <= quota.burst + brought, "{moved_in_all} in {at} ns of {quota:?}");
-            }
-        }
-    }
 }
 
-/// Whether the rate of the model is that of the quota.
-fn most_is_that_of(model: ModelQuota) -> bool {
+/// Returns whether the quota has the rate of the model.
+fn states_its_rate(model: ModelQuota) -> bool {
     let quota = quota_of(model);
     quota.limit() == 1 && quota.window() == Duration::from_nanos(model.nanos_per_byte)
 }
@@ -261,11 +248,36 @@ fn second_limit_that_refuses_leaves_the_first_untouched() {
     let total = RateLimiter::with_clock(Quota::per_second(1_000_000), &clock);
     let closed = RateLimiter::with_clock(Quota::per_second(0), &clock);
     let mut pacer = BytePacer::all([&total, &closed]);
-    assert_eq!(pacer.ask(1_000), Turn::Wait(Duration::from_secs(1)));
+    assert_eq!(pacer.ask(1_000), Err(Duration::from_secs(1)));
     assert_eq!((total.peek().used(), total.debt()), (0, 0));
     closed.set_quota(Quota::per_second(1_000)).unwrap();
     clock.advance(Duration::from_secs(1));
-    assert_eq!(pacer.ask(1_000), Turn::Move(20));
+    assert_eq!(pacer.ask(1_000), Ok(20));
+}
+
+#[test]
+fn chunk_suits_the_smallest_limit_in_any_order() {
+    let clock = ManualClock::new();
+    let [total, client] = [10_000_000, 1_000_000].map(|rate| RateLimiter::with_clock(Quota::per_second(rate), &clock));
+    assert_eq!(BytePacer::all([&total, &client]).ask(64_000), Ok(2_000));
+    assert_eq!(BytePacer::all([&client, &total]).ask(64_000), Ok(2_000));
+}
+
+/// The model computes in whole nanoseconds of a byte, so it has no limit above 1 GB/s.
+#[test]
+fn rates_beyond_a_word_of_bytes_are_paced() {
+    let clock = ManualClock::new();
+    let quota = Quota::per(u32::MAX, Duration::from_millis(1)).unwrap().burst(u32::MAX); // 4 TB/s
+    let limit: RateLimiter<TokenBucket, _> = RateLimiter::with_clock(quota, &clock);
+    let mut pacer = BytePacer::new(&limit);
+    assert_eq!(pacer.ask(usize::MAX), Ok(u32::MAX as usize));
+    pacer.report(u32::MAX as usize, u32::MAX as usize);
+    let wait = pacer.ask(usize::MAX).unwrap_err();
+    assert!((Duration::from_micros(999)..=Duration::from_millis(1)).contains(&wait), "{wait:?}");
+    clock.advance(wait);
+    assert_eq!(pacer.ask(usize::MAX), Ok(u32::MAX as usize));
+    pacer.report(u32::MAX as usize, 1);
+    assert_eq!(limit.peek().remaining(), u32::MAX - 1);
 }
 
 #[test]
@@ -273,11 +285,20 @@ fn quota_of_a_byte_in_seconds_moves_a_byte_at_a_time() {
     let clock = ManualClock::new();
     let limit = RateLimiter::with_clock(Quota::every(Duration::from_secs(5)).unwrap(), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(64_000), Turn::Move(1));
+    assert_eq!(pacer.ask(64_000), Ok(1));
     pacer.report(1, 1);
-    assert_eq!(pacer.ask(64_000), Turn::Wait(Duration::from_secs(1)), "a second of five, then it looks again");
+    assert_eq!(pacer.ask(64_000), Err(Duration::from_secs(1)), "a second of five, then it looks again");
     clock.advance(Duration::from_secs(5));
-    assert_eq!(pacer.ask(64_000), Turn::Move(1));
+    assert_eq!(pacer.ask(64_000), Ok(1));
+}
+
+#[test]
+fn refused_connection_looks_again_after_a_second() {
+    let limit = RateLimiter::with_clock(Quota::every(Duration::from_secs(5)).unwrap().max_debt(0), ManualClock::new());
+    limit.drain();
+    let mut pacer = BytePacer::new(&limit);
+    assert_eq!(pacer.ask(1), Err(Duration::from_secs(1)), "there is no room in the line for five");
+    assert_eq!(limit.debt(), 0);
 }
 
 #[test]
@@ -285,11 +306,11 @@ fn change_of_the_quota_reaches_a_waiter() {
     let clock = ManualClock::new();
     let limit = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(20), Turn::Move(20));
+    assert_eq!(pacer.ask(20), Ok(20));
     pacer.report(20, 20);
-    assert_eq!(pacer.ask(20), Turn::Wait(Duration::from_millis(20)));
+    assert_eq!(pacer.ask(20), Err(Duration::from_millis(20)));
     limit.set_quota(Quota::per_second(100_000).burst(20)).unwrap();
-    assert_eq!(pacer.ask(20), Turn::Wait(Duration::from_micros(200)));
+    assert_eq!(pacer.ask(20), Err(Duration::from_micros(200)));
 }
 
 #[test]
@@ -297,7 +318,7 @@ fn io_that_moves_more_than_it_may_is_charged() {
     let clock = ManualClock::new();
     let limit: RateLimiter<TokenBucket, _> = RateLimiter::with_clock(Quota::per_second(1_000_000).burst(5_000), &clock);
     let mut pacer = BytePacer::new(&limit);
-    assert_eq!(pacer.ask(10_000), Turn::Move(2_000));
+    assert_eq!(pacer.ask(10_000), Ok(2_000));
     pacer.report(2_000, 3_000);
     assert_eq!(limit.peek().used(), 3_000);
 }
@@ -307,8 +328,8 @@ fn unlimited_quota_moves_whatever_is_wanted() {
     let limit = RateLimiter::with_clock(Quota::UNLIMITED, ManualClock::new());
     let mut pacer = BytePacer::new(&limit);
     for wanted in [1, 4_096, 1 << 30] {
-        assert_eq!(pacer.ask(wanted), Turn::Move(wanted));
+        assert_eq!(pacer.ask(wanted), Ok(wanted));
         pacer.report(wanted, wanted);
     }
-    assert_eq!(BytePacer::<&RateLimiter, 0>::all([]).ask(7), Turn::Move(7));
+    assert_eq!(BytePacer::<&RateLimiter, 0>::all([]).ask(7), Ok(7));
 }
