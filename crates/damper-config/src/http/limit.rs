@@ -172,7 +172,9 @@ impl RateLimitSettings {
         Ok(layer.clone().named(self.name()).unwrap_or(layer))
     }
 
-    /// Returns a layer that marks requests as the keys `mark`, `mark_header` and `mark_class` say; `None` if requests are refused.
+    /// Returns the layer as one that marks requests; `None` unless `mark` is true.
+    ///
+    /// It marks them as `mark_header` and `mark_class` say.
     pub fn marking<L: Limit<Future = NoWait> + Clone>(&self, layer: RateLimitLayer<L>) -> Option<MarkingLayer<L>> {
         let layer = self.mark.then(|| layer.marking())?;
         let layer = match self.mark_header.as_deref().and_then(header_named) {

@@ -173,11 +173,13 @@ section! {
         ///
         /// The marks are in the extensions of the request, where handlers find them.
         mark: bool = false, Kind::Flag, Restart;
-        /// The header that lists the marks of a request, for servers behind this one. Unset: none. Only with `mark`.
-        mark_header: Option<String> = None, Kind::HeaderName, Restart;
-        /// The class of a marked request, unless it has a lower one: `admission` serves low classes last. Only with `mark`.
+        /// The header that lists the marks of a request. Unset: none. Only with `mark`.
         ///
-        /// Unset: it keeps its class.
+        /// It is for servers behind this one. No client can send it.
+        mark_header: Option<String> = None, Kind::HeaderName, Restart;
+        /// The class of a marked request, unless it has a lower one. Unset: it keeps its class. Only with `mark`.
+        ///
+        /// `admission` serves low classes last.
         mark_class: Option<Criticality> = None, Criticality::KIND, Restart;
         /// The key of the limit.
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart private;

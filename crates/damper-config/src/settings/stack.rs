@@ -77,7 +77,9 @@ section! {
         class_header: Option<String> = None, Kind::HeaderName, Restart;
         /// The header in which trusted callers say whose a request is. Unset: requests have no tenant.
         tenant_header: Option<String> = None, Kind::HeaderName, Restart;
-        /// The networks of trusted callers. The caller is the peer of the connection. Empty: no caller is trusted.
+        /// The networks of trusted callers. Empty: no caller is trusted.
+        ///
+        /// The caller is the peer of the connection, such as a proxy.
         trusted_callers: Vec<ipnet::IpNet> = Vec::new(), Kind::Networks, Restart;
         /// The class of requests that name none, and of all requests of other callers.
         default_class: Criticality = Criticality::Critical, Criticality::KIND, Restart;
@@ -152,9 +154,11 @@ section! {
         ratelimit: bool = false, Kind::Flag, Restart;
         /// The limit of the calls in flight. `bulkhead_per_host` gives each host a bulkhead of its own.
         concurrency: ClientConcurrency = ClientConcurrency::None, ClientConcurrency::KIND, Restart private;
-        /// The header that says how much a call counts, as the request does for which it is made. Unset: none is sent.
+        /// The header that says how much a call counts. Unset: none is sent.
+        ///
+        /// The class is that of the request for which the call is made.
         class_header: Option<String> = None, Kind::HeaderName, Restart;
-        /// The header that says whose a call is, as the request is for which it is made. Unset: none is sent.
+        /// The header that says whose a call is. Unset: none is sent.
         tenant_header: Option<String> = None, Kind::HeaderName, Restart;
         /// The class of calls that are made for no request. Unset: none is sent.
         default_class: Option<Criticality> = None, Criticality::KIND, Restart;

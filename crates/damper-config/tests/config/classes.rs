@@ -28,7 +28,7 @@ fn request(peer: [u8; 4], headers: &[(&'static str, &str)]) -> Request<Body> {
     request
 }
 
-/// What a handler or a transport sees of a request.
+/// The parts of a request that a handler or a transport sees.
 #[derive(Clone, Debug, PartialEq)]
 struct Seen {
     class: Option<CallClass>,
@@ -46,7 +46,7 @@ impl Seen {
     }
 }
 
-/// Sends a request through a layer. Returns the status and what the service inside saw, if it was called.
+/// Sends a request through a layer. Returns the status and what the service inside saw.
 async fn send<L, S, R, E>(layer: &L, request: Request<Body>) -> (Result<StatusCode, E>, Option<Seen>)
 where
     L: Layer<tower::util::BoxCloneService<Request<Body>, Response<Body>, Infallible>, Service = S>,
@@ -174,13 +174,13 @@ async fn limit_that_marks_lets_pass_and_follows_a_reload() {
     assert!(served(&stack, call("/healthz")).await.marks.is_empty());
     assert!(served(&stack.clone().exempt(|head| head.uri.path() == "/free"), call("/free")).await.marks.is_empty());
 
-    std::fs::write(&file, text("1000/h burst 1000", "")).unwrap();
+    std::fs::write(&file, text("90/h burst 90", "")).unwrap();
     assert_eq!(reloader.reload().unwrap().len(), 1);
     assert!(served(&stack, call("/")).await.marks.is_empty());
     for (changed, key) in [
-        (text("1000/h burst 1000", ", urgency = true"), "stack.urgency changed from false to true"),
+        (text("90/h burst 90", ", urgency = true"), "stack.urgency changed from false to true"),
         (
-            text("1000/h burst 1000", "").replace("x-over-limit", "x-other"),
+            text("90/h burst 90", "").replace("x-over-limit", "x-other"),
             "ratelimit.mark_header changed from \"x-over-limit\"",
         ),
     ] {
@@ -233,7 +233,7 @@ async fn stack_of_settings_explains_a_request() {
          breaker: passes\n\
          pacing: unknown: the pacer decides at the call\n\
          throttle: passes\n\
-         limit: passes (100 left of 50/s burst 100)\n\
+         limit: passes\n\
          concurrency: passes\n\
          not refused"
     );

@@ -349,7 +349,9 @@ impl<C: Clock> AdaptiveThrottle<C> {
         ThrottleStatus::new(&sums, refused)
     }
 
-    /// Returns the answer that the next call would get now, by the number that would be drawn for it. Changes nothing.
+    /// Returns the answer that the next call would get now, and changes nothing.
+    ///
+    /// It looks at the number that would be drawn for that call.
     pub(crate) fn forecast(&self) -> Forecast<Throttled> {
         let now = self.micros.read(&self.clock).micros;
         // ORDERING: Relaxed, as in `admit`.

@@ -166,7 +166,7 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
         self.criticality_layer(layer)
     }
 
-    /// Sets the layer of classes and tenants, for example one of your own that knows its callers by other means.
+    /// Sets the layer of classes and tenants, for example one of your own.
     pub fn criticality_layer<N>(self, layer: N) -> ServerStack<D, K, L, A, N> {
         let Parts { deadline, client_limit, limit, admission, .. } = self.0;
         ServerStack(Parts { criticality: layer, deadline, client_limit, limit, admission })
@@ -226,7 +226,8 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
     /// Each part says what it would do: pass, wait, mark or refuse, with the wait and the standing of its quota. Nothing is taken, counted,
     /// logged or written, so any number of explanations changes no later decision. It says the truth as long as nothing else happens meanwhile.
     ///
-    /// Parts of your own take part with [`Explain`]. A limit that decides elsewhere, as one on Redis does, says that it does not know.
+    /// Parts of your own take part with [`Explain`]. A limit that decides elsewhere, as one on Redis does, says that it does not know. A client's
+    /// stack has [the same](crate::ClientStack::explain).
     /// Whoever may ask learns how much of its quota a client has left, so do not offer it to the world.
     ///
     /// # Examples
