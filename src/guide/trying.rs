@@ -130,7 +130,7 @@
 //!
 //! A reload changes the quota. The other keys need a restart.
 //!
-MARKS_TABLE//! # What would happen to this request?
+//! # What would happen to this request?
 //!
 //! A client says that it is refused. `explain` of a stack answers which part does that, with the wait and the standing of its quota,
 //! for a request that is not made:
