@@ -130,6 +130,8 @@
 //!
 //! A reload changes the quota. The other keys need a restart.
 //!
+//! Beside a greedy tenth of the callers a mark [protects the others](super::minorities#a-greedy-tenth-and-a-quota) as a refusal does.
+//!
 //! # What would happen to this request?
 //!
 //! A client says that it is refused. `explain` of a stack answers which part does that, with the wait and the standing of its quota,
