@@ -321,7 +321,7 @@ where
 proptest! {
     #![proptest_config(cases(32))]
 
-    /// What a client's stack says about a call is what the call gets, and saying it takes nothing.
+    /// The call gets the answer that a client's stack gives about it, and the question takes nothing.
     // CLAIM: http::ClientStack::explain
     #[test]
     fn client_does_as_it_says(
