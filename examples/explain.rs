@@ -5,14 +5,16 @@
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
 use axum::{Router, routing::get};
-use damper::Quota;
-use damper::http::{Head, PeerAddress, RateLimitLayer, server_stack};
+use damper::http::{ExplainedPart, Head, PeerAddress, RateLimitLayer, client_stack, server_stack};
+use damper::{BreakerConfig, CircuitBreaker, Quota};
 use std::error::Error;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 /// The client whose request is to be explained.
 const CLIENT: HeaderName = HeaderName::from_static("x-client");
+
+static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
 
 /// Explains a request of a client, without its body.
 type Explainer = Arc<dyn Fn(&Head<'_>) -> String + Send + Sync>;
@@ -67,5 +69,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let answer = show().await?;
     assert!(answer.starts_with("client limit \"soft\": marks") && answer.contains("limit \"hard\": refuses"));
     assert_eq!(client.get(format!("http://{app}/")).send().await?.status(), StatusCode::TOO_MANY_REQUESTS);
+
+    // A client's stack says the same about a call that is not made.
+    PAYMENTS.trip();
+    let calls = client_stack().breakers(&PAYMENTS).limit(Quota::per_second(10)).bulkhead_per_host(64);
+    let explanation = calls.explain(&Head::of(&Request::get("http://payments/refunds").body(())?));
+    println!("{explanation}\n{}", explanation.to_json());
+    assert_eq!(explanation.refused_by().map(ExplainedPart::place), Some("breaker"));
     Ok(())
 }

@@ -48,6 +48,9 @@
 //! bulkhead = { limit = 32, queue = 32, max_wait = "200ms" }
 //! ```
 //!
+//! With `stack.class_header` a server believes the [classes](super::http#one-class-from-hop-to-hop) of `trusted_callers`, and a client passes them
+//! on. With `ratelimit.mark = true` a server [marks requests](super::trying#marks-instead-of-refusals) over the limit instead of refusing them.
+//!
 //! ```
 //! # #[cfg(all(feature = "tonic", feature = "tokio", feature = "hyper", feature = "axum"))] {
 //! use axum::{Router, routing::get};

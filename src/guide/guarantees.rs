@@ -23,6 +23,7 @@
 //! | [`http::CriticalityLayer`](crate::http::CriticalityLayer) | a caller that is not trusted never chooses a tenant or raises its class, and no header of either goes past the layer |
 //! | [`http::MarkingLayer`](crate::http::MarkingLayer) | marks exactly the requests that its limit would have refused, refuses none, and no client can send its header |
 //! | [`http::ServerStack::explain`](crate::http::ServerStack::explain) | it writes nothing, and neither does [`Ask::forecast`](crate::gate::Ask::forecast); what it says is what the same request gets next, if nothing happens in between |
+//! | [`http::ClientStack::explain`](crate::http::ClientStack::explain) | it takes nothing, and names the part that refuses the next call of a single thread |
 //! | [`WordLimiter`](crate::words::WordLimiter) | the envelope of its plan over all processes that use the word, killed at any step or not; a token is early by less than 0.4 µs |
 //! | [`WordBulkhead`](crate::words::WordBulkhead) | never more calls in flight than the limit, over all processes; a reclaimed seat gives back exactly what its dead process held |
 //! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |

@@ -391,6 +391,34 @@
 //! a picture can wait. A server behind a proxy trusts that proxy, so the proxy has to set or remove the headers of its
 //! clients; one with this layer does.
 //!
+//! In a [file of settings](super::configuration) it is one key on each side, whose change needs a restart:
+//!
+//! ```
+//! # #[cfg(feature = "config")] {
+//! use damper::config::Sources;
+//!
+//! let text = r#"
+//!     [server.http.stack]
+//!     concurrency = "admission"
+//!     class_header = "x-criticality"
+//!     tenant_header = "x-tenant"         # optional, as all keys below
+//!     trusted_callers = ["10.0.0.0/8"]   # by default no caller is believed
+//!     default_class = "sheddable_plus"   # of all others
+//!     urgency = true                     # RFC 9218
+//!
+//!     [client.http.stack]
+//!     class_header = "x-criticality"
+//!     tenant_header = "x-tenant"
+//! "#;
+//! let settings = Sources::new().toml("app.toml", text).load()?;
+//! // settings.server.http.server_stack()?, settings.client.http.client_stack()?
+//! # let _ = settings;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A handler puts the class and the deadline of its request into the extensions of each call, as above.
+//!
 //! # No answer is invented
 //!
 //! While a breaker is open, the caller gets an error that states so and for how long

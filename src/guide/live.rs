@@ -91,7 +91,8 @@
 //!
 //! # Explanations
 //!
-//! A stack that is given to the page explains what would happen to a request, part by part, for scripts and for a shell. Nothing is taken for it:
+//! A stack of a server or a client that is given to the page explains what would happen to a request, part by part, for scripts and for a
+//! shell. Nothing is taken for it:
 //!
 //! ```
 //! use damper::Quota;

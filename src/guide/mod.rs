@@ -68,8 +68,8 @@
 //! | keep a value of any kind per key, in bounded memory | [`BoundedStore`](crate::BoundedStore) | [`waiting`] |
 //! | read limits, breakers, retries and whole stacks from a file or the environment, checked, and change limits and breakers live | [`config::Sources`](crate::config::Sources), [`config::Reloader`](crate::config::Reloader) (feature `config`); `damper-config check FILE` | [`configuration`] |
 //! | try another quota or breaker beside the one in force | [`shadow::Shadowed`](crate::shadow::Shadowed), the layers' `shadow` | [`trying`] |
-//! | let requests over a limit pass, and mark them | [`http::MarkingLayer`](crate::http::MarkingLayer); the example `marking` | [`trying`](self::trying#marks-instead-of-refusals) |
-//! | ask what would happen to a request, part by part, without taking anything | [`http::ServerStack::explain`](crate::http::ServerStack::explain), [`gate::Ask::forecast`](crate::gate::Ask::forecast); the example `explain` | [`trying`](self::trying#what-would-happen-to-this-request) |
+//! | let requests over a limit pass, and mark them | [`http::MarkingLayer`](crate::http::MarkingLayer); in a file `ratelimit.mark = true`; the example `marking` | [`trying`](self::trying#marks-instead-of-refusals) |
+//! | ask what would happen to a request, part by part, without taking anything | [`http::ServerStack::explain`](crate::http::ServerStack::explain), [`http::ClientStack::explain`](crate::http::ClientStack::explain), [`gate::Ask::forecast`](crate::gate::Ask::forecast); the example `explain` | [`trying`](self::trying#what-would-happen-to-this-request) |
 //! | find the smallest quota for yesterday's traffic | [`decision_log::DecisionLog`](crate::decision_log::DecisionLog) | [`trying`] |
 //! | see limits, breakers and budgets in Prometheus and Grafana, with alerts | [`metrics::Exporter`](crate::metrics::Exporter) (feature `metrics`) | [`metrics`] |
 //! | see them in OpenTelemetry, as metrics and as attributes of spans | [`metrics::OtelNames`](crate::metrics::OtelNames) (feature `opentelemetry`) | [`metrics`] |

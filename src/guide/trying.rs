@@ -104,9 +104,37 @@
 //! feature `tracing` the current span gets the name in its field `over_limit`, if it has one. [`http::MarkingLayer`](crate::http::MarkingLayer)
 //! has the details, and the example `marking` a server.
 //!
+//! In a [file of settings](super::configuration) the limit of a server's stack marks by a key:
+//!
+//! ```
+//! # #[cfg(feature = "config")] {
+//! use damper::config::Sources;
+//!
+//! let text = r#"
+//!     [server.http.ratelimit]
+//!     quota = "20/s burst 40"
+//!     key = "client"
+//!     mark = true
+//!     mark_header = "x-over-limit"   # optional
+//!     mark_class = "sheddable"       # optional
+//!
+//!     [server.http.stack]
+//!     concurrency = "admission"      # serves low classes last
+//! "#;
+//! let settings = Sources::new().toml("app.toml", text).load()?;
+//! // settings.server.http.server_stack()?
+//! # let _ = settings;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A reload changes the quota. The other keys need a restart.
+//!
+//! Beside a greedy tenth of the callers a mark [protects the others](super::minorities#a-greedy-tenth-and-a-quota) as a refusal does.
+//!
 //! # What would happen to this request?
 //!
-//! A client says that it is refused. `explain` of a server's stack answers which part does that, with the wait and the standing of its quota,
+//! A client says that it is refused. `explain` of a stack answers which part does that, with the wait and the standing of its quota,
 //! for a request that is not made:
 //!
 //! ```
@@ -139,8 +167,12 @@
 //! | rate limits, trees, sets, tiers and prefixes | passes or refuses, with the standing before the request |
 //! | bulkheads, adaptive limits and admissions | passes, waits or refuses. A request that would wait may still find the queue full, or wait in vain |
 //! | a limit that marks | marks, with the refusal |
-//! | throttles, which decide by chance, and limits elsewhere, such as on Redis | unknown |
+//! | throttles, which decide by chance | passes or refuses, by the number that is drawn for the next call |
+//! | pacing, and limits elsewhere, such as on Redis | unknown |
 //! | a layer of your own | what its [`http::Explain`](crate::http::Explain) says |
+//!
+//! A client's stack has the [same method](crate::http::ClientStack::explain), about the first attempt of a call: it says whether the breaker, the
+//! throttle or a limit would refuse it, and what is left of a deadline. For a stack from a file, write `stack.parts().explain(&head)`.
 //!
 //! Each gate says the same without HTTP, by [`Ask::forecast`](crate::gate::Ask::forecast), and a gate of your own may too. The example
 //! `explain` has an endpoint for operators, and the live page another. It shows how much of its quota a client has left, so keep it

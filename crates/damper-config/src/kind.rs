@@ -62,6 +62,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// The key of a limit: `global`, `client`, `path`, or `header:` and a name.
     LimitKey,
+    /// The name of a header: `x-criticality`.
+    HeaderName,
     /// A list of networks: `10.0.0.0/8`.
     Networks,
     /// A list of paths: `/healthz`, or `/health/*` for all below a path.
@@ -90,7 +92,7 @@ impl Kind {
             Self::Plans { .. } => "table of plans",
             Self::FunctionQuotas => "list of quotas",
             Self::Flag => "flag",
-            Self::Choice(_) | Self::LimitKey => "text",
+            Self::Choice(_) | Self::LimitKey | Self::HeaderName => "text",
             Self::Networks => "list of networks",
             Self::Paths => "list of paths",
         }
@@ -112,6 +114,7 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
             Self::LimitKey => "global, client, path, or header:NAME".to_owned(),
+            Self::HeaderName => "letters, digits, and the other characters of header names".to_owned(),
             Self::Networks => "prefixes of 8 bits or more of IPv4, 7 of IPv6".to_owned(),
             Self::Paths => "each begins with /, and may end with /*".to_owned(),
         }
@@ -143,6 +146,7 @@ impl fmt::Display for Kind {
             }
             Self::Choice(_) => write!(f, "one of {range}"),
             Self::Flag | Self::LimitKey => f.write_str(&range),
+            Self::HeaderName => f.write_str("the name of a header such as \"x-criticality\""),
             Self::Networks => {
                 f.write_str("a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6")
             }

@@ -128,8 +128,8 @@
 //!
 //! # Limits of a reload
 //!
-//! Some keys need a restart: those of hedges, throttles, pacing, algorithms, sizes of tables and the parts of stacks, the growth and jitter
-//! of retries, and the order of queues. A reload that finds such a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own [`Reload`] can
+//! Some keys need a restart: those of hedges, throttles, pacing, algorithms, sizes of tables, marks and the parts and classes of stacks, the
+//! growth and jitter of retries, and the order of queues. A reload that finds such a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own [`Reload`] can
 //! take any key.
 //!
 //! # Features

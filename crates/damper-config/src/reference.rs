@@ -2,7 +2,7 @@
 
 use crate::kind::{Kind, in_words};
 use crate::section::{Change, Key, Section};
-use crate::setting::Written;
+use crate::setting::{Written, quoted};
 use crate::settings::Settings;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
@@ -73,7 +73,7 @@ pub fn sample() -> String {
             _ = writeln!(text, "# {} ({}, {})", key.doc(), key.kind.name(), key.kind.range());
             _ = match section.written(key.name).literal() {
                 Some(literal) => writeln!(text, "{} = {literal}", key.name),
-                None => writeln!(text, "# {} = {}", key.name, example(key.kind)),
+                None => writeln!(text, "# {} = {}", key.name, example(key)),
             };
         }
     }
@@ -81,12 +81,14 @@ pub fn sample() -> String {
 }
 
 /// Returns an example value for a key that is unset.
-fn example(kind: Kind) -> String {
-    match kind {
+fn example(key: &Key) -> String {
+    match key.kind {
         Kind::Count { min, max } => (min.max(50)).min(max).to_string(),
         Kind::Duration { .. } => "\"5s\"".to_owned(),
         Kind::Quota => "\"5000/h burst 100\"".to_owned(),
         Kind::Percent { min, max } => format!("\"{}%\"", min.max(50).min(max)),
+        Kind::Choice(choices) => quoted(choices.first().copied().unwrap_or_default()),
+        Kind::HeaderName => format!("\"x-{}\"", key.name.trim_end_matches("_header")),
         _ => "…".to_owned(),
     }
 }
@@ -176,6 +178,9 @@ fn property(section: &dyn Section, key: &Key) -> Value {
         Kind::Flag => object(json!({ "type": "boolean" })),
         Kind::Choice(choices) => object(json!({ "enum": choices })),
         Kind::LimitKey => object(json!({ "type": "string", "pattern": "^(global|client|path|header:.+)$" })),
+        Kind::HeaderName => {
+            object(json!({ "type": "string", "pattern": r"^\s*[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}\s*$" }))
+        }
         Kind::Networks => object(json!({ "type": "array", "items": { "type": "string" } })),
         Kind::Paths => object(
             json!({ "type": "array", "items": { "type": "string", "pattern": r"^\s*/([^*?#\s]*|[^*?#\s]+/\*)\s*$" } }),

@@ -251,6 +251,24 @@ impl Setting for bool {
     }
 }
 
+/// Reads the name of a header, in lower case.
+pub(crate) fn header_name(text: &str) -> Result<String, Refusal> {
+    let is_token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
+    let is_name = (1..=256).contains(&text.len()) && text.bytes().all(is_token);
+    is_name.then(|| text.to_ascii_lowercase()).ok_or_else(|| Refusal::because("this is no name of a header"))
+}
+
+/// The name of a header.
+impl Setting for String {
+    fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
+        header_name(text(value).ok_or(Refusal::OTHER_KIND)?)
+    }
+
+    fn write(&self, _: &Kind) -> Written {
+        Written::Text(self.clone())
+    }
+}
+
 /// A key that may be absent.
 impl<T: Setting> Setting for Option<T> {
     fn read(value: &Value, kind: &Kind) -> Result<Self, Refusal> {

@@ -10,7 +10,9 @@ pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 pub use crate::retry::classify::is_refused_stream;
 pub use crate::retry::classify::is_unprocessed;
 #[cfg(feature = "tower")]
-pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, RepeatParts};
+pub use crate::rewrite::OptionalRewrite;
+#[cfg(feature = "tower")]
+pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, PeerLimit, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};
 pub use crate::timed_body::{BodyLimits, TimedBody};
 pub use crate::wire::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason};

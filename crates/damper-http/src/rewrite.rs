@@ -72,6 +72,45 @@ impl<T: hyper::service::Service<Request<B>>, L: Rewrite, B> hyper::service::Serv
     }
 }
 
+/// A layer that changes the heads of requests, or none.
+#[derive(Clone, Debug)]
+#[cfg(feature = "tower")]
+pub struct OptionalRewrite<L>(Option<L>);
+
+#[cfg(feature = "tower")]
+impl<L> From<Option<L>> for OptionalRewrite<L> {
+    fn from(layer: Option<L>) -> Self {
+        Self(layer)
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L> OptionalRewrite<L> {
+    /// Returns the layer, if there is one.
+    pub const fn get(&self) -> Option<&L> {
+        self.0.as_ref()
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L: Rewrite> Rewrite for OptionalRewrite<L> {
+    #[inline]
+    fn rewrite<B>(&self, request: &mut Request<B>) {
+        if let Some(layer) = &self.0 {
+            layer.rewrite(request);
+        }
+    }
+}
+
+#[cfg(feature = "tower")]
+impl<L: Clone, T> tower_layer::Layer<T> for OptionalRewrite<L> {
+    type Service = RewriteService<T, Self>;
+
+    fn layer(&self, service: T) -> Self::Service {
+        RewriteService::new(service, self.clone())
+    }
+}
+
 /// Has the name of the service behind the layer.
 #[cfg(feature = "tonic")]
 impl<T: tonic::server::NamedService, L> tonic::server::NamedService for RewriteService<T, L> {

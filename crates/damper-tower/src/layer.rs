@@ -103,6 +103,11 @@ impl<X: Stand> GateLayer<X> {
     pub const fn at(side: X) -> Self {
         Self { side }
     }
+
+    /// Returns the gate, for example to [forecast](damper_core::gate::Ask::forecast) what it would answer.
+    pub fn gate(&self) -> &X::Gate {
+        self.side.gate()
+    }
 }
 
 impl<G: Gate> PlainLayer<G> {

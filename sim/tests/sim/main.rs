@@ -8,6 +8,7 @@ mod charts;
 mod concurrency;
 mod crowd;
 mod look_first;
+mod marks;
 mod minorities;
 mod outage;
 mod refunds;

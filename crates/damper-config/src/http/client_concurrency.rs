@@ -4,7 +4,7 @@ use super::layers::waiting;
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{AdaptiveLimitSettings, BulkheadSettings, ClientConcurrency, ClientLayers};
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedBulkhead};
-use damper_core::gate::{AnswerOf, Ask, Either, Gate, PerKey, Waits};
+use damper_core::gate::{AnswerOf, Ask, Either, Forecast, Gate, PerKey, Waits};
 use damper_core::time::TokioSleep;
 use damper_core::{Live, OutOfRange};
 use damper_http::{BulkheadPerHost, Head, RequestDeadline, TargetHost};
@@ -100,6 +100,10 @@ impl<'a> Ask<Head<'a>> for ClientConcurrencyLimit {
     #[inline]
     fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
         self.gate.ask(head)
+    }
+
+    fn forecast(&self, head: &Head<'a>) -> Forecast<Self::Refusal> {
+        self.gate.forecast(head)
     }
 }
 

@@ -10,11 +10,11 @@ use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
 use damper_core::throttle::{KeyedThrottle, ReadHints};
 use damper_core::time::{DefaultClock, TokioSleep};
 use damper_core::{Live, OutOfRange, Quota};
-use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, PaceOnly, RepeatParts};
+use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, OptionalRewrite, PaceOnly, RepeatParts};
 use damper_http::{
-    AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientStack,
-    HedgeLayer, HttpProtocol, PacingLayer, PerHost, RequestDeadline, ResponseHead, RetryLayer, StackError, StackPart,
-    StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
+    AttemptTimeoutLayer, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientCriticalityLayer,
+    ClientDeadlineLayer, ClientStack, HedgeLayer, HttpProtocol, PacingLayer, PerHost, RequestDeadline, ResponseHead,
+    RetryLayer, StackError, StackPart, StackProtocol, TargetHost, ThrottleLayer, ThrottlePerHost, client_stack,
 };
 use damper_tower::{GateLayer, OkOrErr, PlainLayer};
 use http::{Request, Response};
@@ -27,7 +27,11 @@ use tower_service::Service;
 /// The stack of damper-http that a [`ConfiguredClientStack`] builds.
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub type ConfiguredClientParts<P = HttpProtocol> = ClientStack<
-    CallParts<LayerPart<ClientDeadlineLayer<TokioSleep>>, GatePart<CircuitBreakerLayer<Option<PerHost>>>>,
+    CallParts<
+        LayerPart<ClientDeadlineLayer<TokioSleep>>,
+        GatePart<CircuitBreakerLayer<Option<PerHost>>>,
+        OptionalRewrite<ClientCriticalityLayer>,
+    >,
     RepeatParts<
         LayerPart<
             RetryLayer<DefaultClock, Arc<RetryBudget>, OptionalRetries<<P as StackProtocol>::Retries>, TokioSleep>,
@@ -183,6 +187,7 @@ where
         let attempt = attempt_timeout.clone().map(AttemptTimeoutLayer::new);
         client_stack()
             .protocol(protocol.clone())
+            .criticality_layer(OptionalRewrite::from(stack.criticality()))
             .deadline_layer(deadline.named(name).protocol(protocol.clone()))
             .breakers(breakers.clone())
             .retry_layer(retry)

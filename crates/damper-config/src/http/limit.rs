@@ -3,13 +3,15 @@
 use crate::live::{Reload, SettingChange, set_quota};
 use crate::section::Section;
 use crate::settings::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, RateLimitSettings};
+use damper_core::gate::Forecast;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
 use damper_core::time::{DefaultClock, Seed};
 use damper_core::{OutOfRange, Quota, SetQuotaError};
 use damper_http::wire::{TrustedProxies, TrustedProxiesError};
 use damper_http::{
-    ByHeader, Detail, Head, Headers, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, RateLimitLayer,
+    ByHeader, Detail, Head, Headers, KeyedLimit, Limit, LimitDecision, MarkingLayer, NoWait, PerClient, RateLimitLayer,
+    Refusal,
 };
 use http::HeaderName;
 use std::error::Error;
@@ -84,6 +86,10 @@ impl<A: KeyedAlgorithm> Limit for PerPath<A> {
         KeyedLimit::decide(&self.0, head.uri.path().as_bytes(), cost, detail)
     }
 
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        KeyedLimit::forecast(&self.0, head.uri.path().as_bytes(), cost)
+    }
+
     fn key(&self, head: &Head<'_>) -> Option<String> {
         Some(head.uri.path().to_owned())
     }
@@ -141,12 +147,18 @@ damper_core::internal::debug_by_display!(ConfiguredLimitError);
 
 impl Error for ConfiguredLimitError {}
 
+/// Returns the header of this name, which its key has checked.
+pub(super) fn header_named(name: &str) -> Option<HeaderName> {
+    HeaderName::from_bytes(name.as_bytes()).ok()
+}
+
 #[cfg(feature = "http")]
 impl RateLimitSettings {
     /// Builds a layer for an HTTP or gRPC server.
     ///
-    /// It exempts no path: pass `settings.stack.exempts(path)` to `RateLimitLayer::exempt`, as stacks do. It ignores tiers, which are
-    /// for limiters of your own: see [`keyed_builder`](Self::keyed_builder).
+    /// It exempts no path: pass `settings.stack.exempts(path)` to `RateLimitLayer::exempt`, as stacks do. It refuses requests even with the key
+    /// `mark`: see [`marking`](Self::marking). It ignores tiers, which are for limiters of your own: see
+    /// [`keyed_builder`](Self::keyed_builder).
     ///
     /// To be able to reload it, build the [limit](Self::limit), and give clones of it to `RateLimitLayer::new` and to
     /// [`Reloader::bind`](crate::Reloader::bind).
@@ -158,6 +170,21 @@ impl RateLimitSettings {
         let layer = RateLimitLayer::new(self.limit()?).headers(self.layer_headers());
         // The name of a section has only characters that headers can carry.
         Ok(layer.clone().named(self.name()).unwrap_or(layer))
+    }
+
+    /// Returns the layer as one that marks requests; `None` unless `mark` is true.
+    ///
+    /// It marks them as `mark_header` and `mark_class` say.
+    pub fn marking<L: Limit<Future = NoWait> + Clone>(&self, layer: RateLimitLayer<L>) -> Option<MarkingLayer<L>> {
+        let layer = self.mark.then(|| layer.marking())?;
+        let layer = match self.mark_header.as_deref().and_then(header_named) {
+            Some(header) => layer.header(header),
+            None => layer,
+        };
+        Some(match self.mark_class {
+            Some(class) => layer.at_most(class),
+            None => layer,
+        })
     }
 
     /// Returns which responses carry headers, for `RateLimitLayer::headers` of a layer of your own.
@@ -209,8 +236,7 @@ impl RateLimitSettings {
             }
             LimitKey::Path => Ok(ConfiguredLimit::of_each(self.limits::<_, A>()?, PerPath)),
             LimitKey::Header(name) => {
-                let header =
-                    HeaderName::from_bytes(name.as_bytes()).map_err(|_| ConfiguredLimitError::Header(name.clone()))?;
+                let header = header_named(name).ok_or_else(|| ConfiguredLimitError::Header(name.clone()))?;
                 Ok(ConfiguredLimit::of_each(self.limits::<_, A>()?, |limits| ByHeader::new(header, limits)))
             }
         }
@@ -250,6 +276,10 @@ impl Limit for ConfiguredLimit {
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         self.limit.decide(head, cost, detail)
+    }
+
+    fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
+        self.limit.forecast(head, cost)
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {

@@ -1,7 +1,8 @@
 //! A layer of a client's stack that is on or off.
 
 use damper_http::internal::PartErrors;
-use damper_http::{StackError, StackPart};
+use damper_http::{Explain, ExplainedPart, StackError, StackPart};
+use http::Request;
 use pin_project_lite::pin_project;
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,6 +35,12 @@ impl<S: Clone, L: Layer<S>, P> Layer<S> for OptionalLayer<L, P> {
             Some(layer) => Choice::Part { service: layer.layer(service), part: self.part, protocol: PhantomData },
             None => Choice::Absent { service },
         })
+    }
+}
+
+impl<L: Explain, P> Explain for OptionalLayer<L, P> {
+    fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
+        self.layer.as_ref()?.explain(request)
     }
 }
 

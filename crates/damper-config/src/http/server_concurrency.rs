@@ -5,7 +5,7 @@ use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, ServerConcurrency, ServerLayers};
 use damper_core::Live;
 use damper_core::concurrency::{AdaptiveLimit, Admission, Bulkhead, FixedLimit};
-use damper_core::gate::{AnswerOf, Ask, Either, Gate, Waits};
+use damper_core::gate::{AnswerOf, Ask, Either, Forecast, Gate, Waits};
 use damper_core::time::TokioSleep;
 use damper_http::{AdmissionGate, Head, RequestClasses, RequestDeadline};
 use std::sync::Arc;
@@ -112,6 +112,10 @@ impl<'a> Ask<Head<'a>> for ServerConcurrencyLimit {
     #[inline]
     fn ask(&self, head: &Head<'a>) -> AnswerOf<Self> {
         self.gate.ask(head)
+    }
+
+    fn forecast(&self, head: &Head<'a>) -> Forecast<Self::Refusal> {
+        self.gate.forecast(head)
     }
 }
 

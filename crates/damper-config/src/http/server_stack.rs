@@ -1,12 +1,14 @@
 //! A server's stack, built from settings.
 
-use super::{ConfiguredLimit, ConfiguredLimitError, ServerConcurrencyLimit};
+use super::{ConfiguredLimit, ConfiguredLimitError, ServerConcurrencyLimit, ServerRateLimit};
 use crate::live::{Reload, SettingChange, apply_changed};
-use crate::settings::{ServerDeadlineSettings, ServerLayers};
+use crate::settings::{RateLimitSettings, ServerDeadlineSettings, ServerLayers};
 use damper_core::Live;
 use damper_core::time::TokioSleep;
-use damper_http::internal::NoPart;
-use damper_http::{ConcurrencyLayer, DeadlineLayer, Head, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack};
+use damper_http::internal::{NoPart, OptionalRewrite};
+use damper_http::{
+    ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Head, RateLimitLayer, STALL_LIMIT, ServerStack, server_stack,
+};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,16 +20,17 @@ use tower_layer::Layer;
 pub type ConfiguredServerParts = ServerStack<
     DeadlineLayer<TokioSleep>,
     NoPart,
-    RateLimitLayer<Option<ConfiguredLimit>>,
+    ServerRateLimit,
     ConcurrencyLayer<ServerConcurrencyLimit>,
+    OptionalRewrite<CriticalityLayer>,
 >;
 
 type Predicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 /// The stack of a server, with the parts that the section `stack` enables.
 ///
-/// The parts are the deadline, the rate limit and the concurrency limit. It is created by [`ServerLayers::server_stack`]. Their name in
-/// metrics, logs and headers is that of the group, such as `server.http`.
+/// The parts are the class of the request, its deadline, the rate limit and the concurrency limit. It is created by
+/// [`ServerLayers::server_stack`]. Their name in metrics, logs and headers is that of the group, such as `server.http`.
 ///
 /// Clones share their state. [Bind](crate::Reloader::bind) a clone to the group that it was built from. Changes of live keys then reach all
 /// its services.
@@ -42,8 +45,11 @@ pub struct ConfiguredServerStack {
     // Built once, so that the stacks of all connections share their counters and the sampling of their logs.
     deadline_layer: DeadlineLayer<TokioSleep>,
     limit_layer: RateLimitLayer<Option<ConfiguredLimit>>,
+    limit_settings: RateLimitSettings,
+    rate_limit: ServerRateLimit,
     concurrency_layer: ConcurrencyLayer<ServerConcurrencyLimit>,
     exempt: Option<Predicate>,
+    criticality: OptionalRewrite<CriticalityLayer>,
 }
 
 #[cfg(all(feature = "tower", feature = "tokio"))]
@@ -75,16 +81,20 @@ impl ServerLayers {
         let timeout = self.stack.deadline().then(|| Arc::new(Live::new(self.deadline.timeout())));
         let deadline = timeout.clone().map_or_else(DeadlineLayer::propagating, DeadlineLayer::new);
         let limit_layer = RateLimitLayer::new(limit.clone()).headers(self.ratelimit.layer_headers());
+        // The name of a group is valid.
+        let limit_layer = limit_layer.clone().named(name).unwrap_or(limit_layer);
         let stack = ConfiguredServerStack {
             name: name.into(),
             timeout,
             deadline_layer: deadline.named(name),
-            // The name of a group is valid.
-            limit_layer: limit_layer.clone().named(name).unwrap_or(limit_layer),
+            rate_limit: ServerRateLimit::new(limit_layer.clone(), limit.is_some(), &self.ratelimit, name),
+            limit_layer,
+            limit_settings: self.ratelimit.clone(),
             concurrency_layer: ConcurrencyLayer::new(concurrency.clone()).stall_limit(STALL_LIMIT).named(name),
             limit,
             concurrency,
             exempt: None,
+            criticality: self.stack.criticality()?.into(),
         };
         let settings = self.stack.clone();
         let has_exempt_paths = !settings.exempt_paths().is_empty();
@@ -103,19 +113,27 @@ impl ConfiguredServerStack {
             None => Arc::new(predicate),
         };
         let (of_limit, of_concurrency) = (Arc::clone(&exempt), Arc::clone(&exempt));
+        let limit_layer = self.limit_layer.exempt(move |head| of_limit(head));
         Self {
-            limit_layer: self.limit_layer.exempt(move |head| of_limit(head)),
+            rate_limit: ServerRateLimit::new(
+                limit_layer.clone(),
+                self.limit.is_some(),
+                &self.limit_settings,
+                &self.name,
+            ),
+            limit_layer,
             concurrency_layer: self.concurrency_layer.exempt(move |head| of_concurrency(head)),
             exempt: Some(exempt),
             ..self
         }
     }
 
-    /// Returns the stack of damper-http, to replace a part of it.
+    /// Returns the stack of damper-http, to replace a part of it, or to [explain](ServerStack::explain) a request.
     pub fn parts(&self) -> ConfiguredServerParts {
         server_stack()
+            .criticality_layer(self.criticality.clone())
             .deadline_layer(self.deadline_layer.clone())
-            .limit_layer(self.limit_layer.clone())
+            .limit_layer(self.rate_limit.clone())
             .admission_layer(self.concurrency_layer.clone())
     }
 
@@ -177,7 +195,7 @@ impl Reload<ServerLayers> for ConfiguredServerStack {
 #[cfg(feature = "metrics")]
 impl damper_metrics::Source for ConfiguredServerStack {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        self.limit.read(readings);
+        self.rate_limit.read(readings);
         self.concurrency.read(&readings.with("side", "server"));
     }
 }

@@ -3,8 +3,9 @@
 use super::Tiers;
 use crate::kind::Kind;
 use crate::section::{Conflict, Instead, section};
-use crate::setting::{Choice, Refusal, Setting, Written, choice};
+use crate::setting::{Choice, Refusal, Setting, Written, choice, header_name};
 use crate::value::Value;
+use damper_core::concurrency::Criticality;
 use damper_core::keyed::WhenFull;
 use damper_core::limit::{Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingLog};
 use damper_core::{Monotonic, OutOfRange, Quota};
@@ -24,12 +25,6 @@ pub(crate) enum LimitKey {
     Header(String),
 }
 
-/// Returns whether a name has only the characters of a header name in lower case.
-fn is_header_name(name: &str) -> bool {
-    let is_token = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&c);
-    (1..=256).contains(&name.len()) && name.bytes().all(is_token)
-}
-
 impl Setting for LimitKey {
     fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
         let (Value::Text(text) | Value::Untyped(text)) = value else { return Err(Refusal::OTHER_KIND) };
@@ -38,9 +33,8 @@ impl Setting for LimitKey {
             "client" => Ok(Self::Client),
             "path" => Ok(Self::Path),
             other => {
-                let name = other.strip_prefix("header:").ok_or(Refusal::OTHER_KIND)?.trim().to_ascii_lowercase();
-                let is_name = is_header_name(&name);
-                is_name.then_some(Self::Header(name)).ok_or_else(|| Refusal::because("this is no name of a header"))
+                let name = other.strip_prefix("header:").ok_or(Refusal::OTHER_KIND)?;
+                header_name(name.trim()).map(Self::Header)
             }
         }
     }
@@ -153,7 +147,7 @@ const BURST: Kind = Kind::Count { min: 1, max: Kind::MAX_RATE };
 const MAX_TIERS: usize = 15;
 
 section! {
-    /// How many requests a server takes in a second. A request over the limit is refused.
+    /// How many requests a server takes in a second. A request over the limit is refused, or marked.
     RateLimitSettings {
         /// How many requests are allowed a second. A fraction is allowed: 0.5 is one every two seconds.
         requests_per_second: f64 = 50.0, RATE, Live;
@@ -175,6 +169,18 @@ section! {
         ///
         /// `on_refusals_with_x` and `on_all_responses_with_x` add those that begin with `X-RateLimit`.
         headers: LimitHeaders = LimitHeaders::OnRefusals, LimitHeaders::KIND, Restart private;
+        /// Whether a request over the limit passes with a mark, instead of a refusal. Only in stacks.
+        ///
+        /// The marks are in the extensions of the request, where handlers find them.
+        mark: bool = false, Kind::Flag, Restart;
+        /// The header that lists the marks of a request. Unset: none. Only with `mark`.
+        ///
+        /// It is for servers behind this one. No client can send it.
+        mark_header: Option<String> = None, Kind::HeaderName, Restart;
+        /// The class of a marked request, unless it has a lower one. Unset: it keeps its class. Only with `mark`.
+        ///
+        /// `admission` serves low classes last.
+        mark_class: Option<Criticality> = None, Criticality::KIND, Restart;
         /// The key of the limit.
         key: LimitKey = LimitKey::Global, Kind::LimitKey, Restart private;
         /// For how many busy keys the table of a limit per client or header is sized.
@@ -195,7 +201,7 @@ section! {
         tiers: Tiers = Tiers::default(), Kind::Tiers { max: MAX_TIERS }, Live;
     }
     instead |settings| quota_instead(settings.quota, settings.requests_per_second);
-    check |settings| settings.algorithm_contradiction();
+    check |settings| settings.mark_contradiction().or_else(|| settings.algorithm_contradiction());
 }
 
 section! {
@@ -241,6 +247,16 @@ fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
 }
 
 impl RateLimitSettings {
+    /// Returns the key of marks that is set although no request is marked.
+    fn mark_contradiction(&self) -> Option<Conflict> {
+        let keys: &[_] = match (self.mark, &self.mark_header, self.mark_class) {
+            (false, Some(_), _) => &["mark_header", "mark"],
+            (false, None, Some(_)) => &["mark_class", "mark"],
+            _ => return None,
+        };
+        Some(Conflict { keys, looser: &[], expected: "mark_header and mark_class need mark = true" })
+    }
+
     fn algorithm_contradiction(&self) -> Option<Conflict> {
         if self.key != LimitKey::Global && !self.algorithm.is_keyed() {
             return Some(Conflict {

@@ -28,7 +28,7 @@ fn the_sample_is_what_the_keys_say_and_has_the_defaults() {
         .filter(|line| !["requests_per_second", "burst", "window_calls"].iter().any(|key| line.starts_with(key)))
         .flat_map(|line| [line, "\n"])
         .collect();
-    let all = all.replace("cooldown = \"30s\"", "cooldown = \"1s\"");
+    let all = all.replace("cooldown = \"30s\"", "cooldown = \"1s\"").replace("mark = false", "mark = true");
     Sources::new().toml("sample", &all).load().unwrap();
 }
 

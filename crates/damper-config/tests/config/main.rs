@@ -1,5 +1,7 @@
 //! damper-config through its public API, and its program.
 
+#[cfg(all(feature = "tower", feature = "tokio"))]
+mod classes;
 mod formats;
 mod generated;
 #[cfg(all(feature = "tower", feature = "tokio"))]

@@ -6,7 +6,49 @@ use damper_core::throttle::Hints;
 use std::time::Duration;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 43] = [
+const BROKEN: [(&str, &[&str]); 50] = [
+    (
+        "[server.http.stack]\nclass_header = 'x criticality'",
+        &[
+            "app.toml:2:1: server.http.stack.class_header is \"x criticality\", it must be the name of a header such as \"x-criticality\" (this is no name of a header)",
+        ],
+    ),
+    (
+        "[server.http.stack]\ntenant_header = 'x-tenant'",
+        &[
+            "app.toml:2:1: server.http.stack: class_header must be set too; tenant_header is \"x-tenant\" (app.toml:2:1)",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_header = 'x-class'\ntenant_header = 'X-Class'",
+        &[
+            "app.toml:3:1: server.http.stack: tenant_header must differ from class_header; tenant_header is \"x-class\" (app.toml:3:1), class_header is \"x-class\" (app.toml:2:1)",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_header = 'x-class'\ntrusted_callers = ['10.0.0.0/8', '0.0.0.0/0']",
+        &[
+            "app.toml:3:34: server.http.stack.trusted_callers is [\"10.0.0.0/8\", \"0.0.0.0/0\"], it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (0.0.0.0/0 would trust too many clients, the shortest prefix is 8 bits)",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_header = 'x-class'\ndefault_class = 'low'",
+        &[
+            "app.toml:3:1: server.http.stack.default_class is \"low\", it must be one of critical_plus, critical, sheddable_plus, sheddable",
+        ],
+    ),
+    (
+        "[client.grpc.stack]\ndefault_class = 'sheddable'",
+        &[
+            "app.toml:2:1: client.grpc.stack: class_header must be set too; default_class is \"sheddable\" (app.toml:2:1)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nmark_class = 'sheddable'",
+        &[
+            "app.toml:2:1: server.http.ratelimit: mark_header and mark_class need mark = true; mark_class is \"sheddable\" (app.toml:2:1), mark is false by default",
+        ],
+    ),
     (
         "[client.http.circuitBreaker]\ncooldown = '1s'",
         &["app.toml:1:14: client.http.circuitBreaker is no known key, did you mean client.http.circuit_breaker?"],

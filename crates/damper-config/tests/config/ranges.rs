@@ -188,11 +188,15 @@ fn each_choice_is_read_and_written() {
         let Kind::Choice(choices) = key.kind else { continue };
         for choice in choices {
             let (section, name) = key.path.rsplit_once('.').unwrap();
-            // An algorithm that fits each alignment.
-            let sources = match name {
-                "alignment" => Sources::new().value("--option", &format!("{section}.algorithm"), "fixed_window"),
-                _ => Sources::new(),
+            // The key that this one needs.
+            let needed = match name {
+                "alignment" => Some(("algorithm", "fixed_window")),
+                "default_class" => Some(("class_header", "x-class")),
+                "mark_class" => Some(("mark", "true")),
+                _ => None,
             };
+            let with = |(key, value)| Sources::new().value("--option", &format!("{section}.{key}"), value);
+            let sources = needed.map_or_else(Sources::new, with);
             let settings = sources.value("--option", &key.path, choice).load().unwrap();
             assert!(settings.to_toml().contains(&format!("{name} = \"{choice}\"")), "{} = {choice}", key.path);
             count += 1;

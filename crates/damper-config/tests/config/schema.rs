@@ -111,6 +111,7 @@ fn values(kind: Kind) -> Vec<(Value, bool)> {
             (json!("ip"), false),
             (json!("header:"), false),
         ],
+        Kind::HeaderName => vec![(json!("X-Tenant"), true), (json!(""), false), (json!("two\nlines"), false)],
         Kind::Networks => vec![(json!(["10.0.0.0/8"]), true), (json!([5]), false)],
         Kind::Paths => vec![
             (json!([]), true),
@@ -135,9 +136,12 @@ fn the_schema_and_the_loader_agree_on_each_key() {
         for (value, expected) in values(key.kind) {
             let document = nested(&key.path, value);
             assert_eq!(SCHEMA.is_valid(&document), expected, "schema: {document}");
-            // It may contradict the default of another key.
+            // It may contradict the default of another key, or need another one.
             let loaded = Sources::new().text("app", Format::Json, &document.to_string()).load();
-            let is_conflict = loaded.as_ref().is_err_and(|error| error.to_string().contains(" by default"));
+            let is_conflict = loaded.as_ref().is_err_and(|error| {
+                let error = error.to_string();
+                error.contains(" by default") || error.contains("class_header must be set too")
+            });
             assert_eq!(loaded.is_ok() || is_conflict, expected, "loader: {document}: {loaded:?}");
         }
     }

@@ -42,6 +42,10 @@ where
     fn gate_of(&self, key: &Q) -> Result<Self::One, Self::Refusal> {
         Ok(self.get_or_create(key))
     }
+
+    fn peek_gate(&self, key: &Q) -> Option<Self::One> {
+        self.peek(key).or_else(|| Some(self.apart(key)))
+    }
 }
 
 /// Makes a keyed limit of calls in flight a store of gates.
@@ -57,6 +61,11 @@ macro_rules! limits_of_keys {
             #[inline]
             fn gate_of(&self, key: &Q) -> Result<Self::One, BulkheadFull> {
                 self.get_or_create(key)
+            }
+
+            /// It is unknown whether a key without a limit gets one once the store is full.
+            fn peek_gate(&self, key: &Q) -> Option<Self::One> {
+                self.peek(key).or_else(|| self.has_room(key).then(|| self.apart(key)))
             }
         }
     };
@@ -82,6 +91,11 @@ where
             Ok(gate) => gate.ask(key),
             Err(refusal) => Err(refusal).into(),
         }
+    }
+
+    /// For a key without a gate, one is created and dropped.
+    fn forecast_key(&self, key: &Q) -> Forecast<Self::Refusal> {
+        self.peek_gate(key).map_or(Forecast::Unknown, |gate| gate.forecast(key))
     }
 }
 

@@ -68,9 +68,11 @@ shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     Arc<Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>>, breaker::Permit<Self>, CircuitOpen,
     |gate| gate.try_acquire_owned(), refusal: |gate| gate.in_force().refusal(), forecast: |gate| gate.in_force().refusal());
 
-shared_gate!(['a, C: Clock] &'a AdaptiveThrottle<C>, ThrottlePermit<Self>, Throttled, |gate| (*gate).try_acquire());
+shared_gate!(['a, C: Clock] &'a AdaptiveThrottle<C>, ThrottlePermit<Self>, Throttled, |gate| (*gate).try_acquire(),
+    forecast: |gate| AdaptiveThrottle::forecast(gate));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    [C: Clock] Arc<AdaptiveThrottle<C>>, ThrottlePermit<Self>, Throttled, |gate| gate.try_acquire_owned());
+    [C: Clock] Arc<AdaptiveThrottle<C>>, ThrottlePermit<Self>, Throttled, |gate| gate.try_acquire_owned(),
+    forecast: |gate| AdaptiveThrottle::forecast(gate));
 
 shared_gate!(['a, C: Clock] &'a Bulkhead<C>, BulkheadPermit<Self>, BulkheadFull, |gate| (*gate).try_acquire(),
     forecast: |gate| Bulkhead::refusal(gate));

@@ -74,6 +74,14 @@ pub trait GateOfKey<K: ?Sized>: GateStore {
     ///
     /// The refusal, if the store has no room for another key.
     fn gate_of(&self, key: &K) -> Result<Self::One, Self::Refusal>;
+
+    /// Returns a gate that would answer as the one of this key, for a forecast.
+    ///
+    /// Default: `None`, so the forecast is unknown. It does not count as a use of the key, and creates no gate in the store.
+    fn peek_gate(&self, key: &K) -> Option<Self::One> {
+        let _ = key;
+        None
+    }
 }
 
 /// Asks the gate of each call's key.

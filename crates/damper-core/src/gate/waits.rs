@@ -284,6 +284,11 @@ impl<Q: ?Sized, F: KeyOf<Q>, S: GateOfKey<F::Key, One: AskPatient<()>>> AskPatie
             Err(refusal) => Answer::Refuse(refusal),
         }
     }
+
+    fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
+        let gate = self.key.with_key(call, |key| self.store.peek_gate(key));
+        gate.map_or(Forecast::Unknown, |gate| gate.forecast_patiently(&(), patience))
+    }
 }
 
 /// Makes a handle of an admission a gate at which calls can wait.

@@ -415,7 +415,21 @@ impl<K: Eq, V, S: BuildHasher> BoundedStore<K, V, S> {
         K: Borrow<Q>,
     {
         let hash = self.hasher.hash_one(key);
-        self.shard(hash).read(|ring| ring.peek(hash, key).map(look))
+        self.shard(hash).read(|ring| ring.peek(hash, key).map(|value| look(value)))
+    }
+
+    /// Returns the value of this key, if there is one. That is no use of it.
+    pub(crate) fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = self.hasher.hash_one(key);
+        self.shard(hash).read(|ring| ring.peek(hash, key).map(Arc::clone))
+    }
+
+    /// Returns whether a new key needs no other to make room.
+    pub(crate) fn has_room<Q: Hash + ?Sized>(&self, key: &Q) -> bool {
+        self.shard(self.hasher.hash_one(key)).read(|ring| ring.entries().len() < ring.capacity())
     }
 
     /// Returns the value of this key, and creates it if there is none; evicts no value that is held.

@@ -250,6 +250,24 @@ impl<K: Hash + Eq, T: Template<K>, S: BuildHasher> Keyed<K, T, S> {
     {
         self.store.inspect(key, look)
     }
+
+    /// Returns the value of this key, if it has one. That is no use of it.
+    pub(crate) fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Arc<T::Value>>
+    where
+        K: Borrow<Q>,
+    {
+        self.store.peek(key)
+    }
+
+    /// Returns whether a new key gets a value without an eviction.
+    pub(crate) fn has_room<Q: Hash + ?Sized>(&self, key: &Q) -> bool {
+        self.store.has_room(key)
+    }
+
+    /// Creates the value that a new key would get, outside of the store.
+    pub(crate) fn apart<Q: ToOwned<Owned = K> + ?Sized>(&self, key: &Q) -> Arc<T::Value> {
+        Arc::new(self.template.create(&key.to_owned()))
+    }
 }
 
 impl<K, T: Template<K> + Evictable, S> Keyed<K, T, S> {

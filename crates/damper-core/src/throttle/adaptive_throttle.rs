@@ -8,6 +8,7 @@ use super::permit::sealed::Throttle;
 use super::phase::{LiveRule, Phase, Rule, WHOLE};
 use super::{ThrottlePermit, ThrottleStatus, Throttled};
 use crate::breaker::Verdict;
+use crate::gate::Forecast;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, random};
 use crate::{CallError, OutOfRange};
@@ -348,6 +349,27 @@ impl<C: Clock> AdaptiveThrottle<C> {
         ThrottleStatus::new(&sums, refused)
     }
 
+    /// Returns the answer that the next call would get now, and changes nothing.
+    ///
+    /// It looks at the number that would be drawn for that call.
+    pub(crate) fn forecast(&self) -> Forecast<Throttled> {
+        let now = self.micros.read(&self.clock).micros;
+        // ORDERING: Relaxed, as in `admit`.
+        let phase = self.phase.load(Ordering::Relaxed);
+        let (_, refused) = self.judge(phase, &self.counts.sums(BucketNumber::at(now)), now);
+        let random = self.random.load(Ordering::Relaxed);
+        if refused == 0 {
+            return Forecast::Pass(None);
+        }
+        if random == 0 {
+            // The first number comes from the operating system.
+            return Forecast::Unknown;
+        }
+        let is_drawn = random::below(WHOLE, random::SplitMix::new(random).next()) < refused;
+        let probe_in = until_probe(self.sent.load(Ordering::Relaxed), now).filter(|_| is_drawn);
+        probe_in.map(|probe_in| Throttled::new(refused, probe_in)).into()
+    }
+
     fn admit(&self) -> Result<BucketNumber, Throttled> {
         let now = self.micros.read(&self.clock).micros;
         let number = BucketNumber::at(now);
@@ -382,12 +404,8 @@ impl<C: Clock> AdaptiveThrottle<C> {
             self.sent.store(now, Ordering::Relaxed);
             return Ok(());
         }
-        let since = now.wrapping_sub(sent);
-        match PROBE_INTERVAL.checked_sub(since) {
-            Some(left) if left > 0 => return Err(left),
-            // The clock of another thread may be a little ahead of this one's.
-            None if since >= u64::MAX - FURTHEST_AHEAD => return Err(PROBE_INTERVAL),
-            _ => {}
+        if let Some(left) = until_probe(sent, now) {
+            return Err(left);
         }
         // One of the threads that see that the interval is over sends a probe.
         match self.sent.compare_exchange(sent, now, Ordering::Relaxed, Ordering::Relaxed) {
@@ -403,6 +421,17 @@ impl<C: Clock> AdaptiveThrottle<C> {
             _ = self.random.compare_exchange(0, seed, Ordering::Relaxed, Ordering::Relaxed);
         }
         random::shared_next(&self.random)
+    }
+}
+
+/// Returns the microseconds until a probe is sent, by when the last call was sent; `None` if it is time.
+fn until_probe(sent: u64, now: u64) -> Option<u64> {
+    let since = now.wrapping_sub(sent);
+    match PROBE_INTERVAL.checked_sub(since) {
+        Some(left) if left > 0 => Some(left),
+        // The clock of another thread may be a little ahead of this one's.
+        None if since >= u64::MAX - FURTHEST_AHEAD => Some(PROBE_INTERVAL),
+        _ => None,
     }
 }
 

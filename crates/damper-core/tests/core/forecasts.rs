@@ -9,9 +9,10 @@ use damper::gate::{
     Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Forecast, PerKey, Permit, Shared, Verdict, Waits,
 };
 use damper::shadow::Shadowed;
-use damper::throttle::AdaptiveThrottle;
+use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
+use damper::time::Seed;
 use damper::{
-    AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedLimiter, LimitSet, Limiter, ManualClock, Pausable, Plan,
+    AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedBulkhead, KeyedCircuitBreaker, KeyedLimiter, LimitSet, Limiter, ManualClock, Pausable, Plan,
     Quota, QuotaTree, RateLimiter, SlidingLog,
 };
 use proptest::prelude::*;
@@ -189,8 +190,56 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(32))]
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn throttles_say_what_the_next_call_gets(steps in steps(), seed: u64, max_refused in 0..100_u8) {
+        let throttle = |clock| {
+            let throttle = AdaptiveThrottle::with_clock(clock, seed).max_refused(f64::from(max_refused) / 100.0).unwrap();
+            // An outage, so that some calls are refused and some are drawn to be sent.
+            (0..10).for_each(|_| throttle.try_acquire().unwrap().rejected());
+            Arc::new(throttle)
+        };
+        does_as_it_says(throttle, &steps);
+    }
+
+    // CLAIM: http::ServerStack::explain
+    #[test]
+    fn gates_of_keys_do_as_they_say(steps in steps(), slots in 0..4_u32) {
+        let config = BreakerConfig::builder().failure_threshold(2).cooldown(Duration::from_secs(4)).build().unwrap();
+        let key = |call: &Call| call.key;
+        // A seed in common, so that both throttles of a key draw alike.
+        let throttles = |clock| KeyedThrottle::<u8, _, _>::with_clock_and_hasher(64, clock, Seed::new(7, 7)).unwrap();
+        let bulkheads = |clock| Arc::new(KeyedBulkhead::<u8, _>::with_clock(slots, 64, clock).unwrap().queue(3));
+        does_as_it_says(|clock| {
+            PerKey::new(key, Arc::new(KeyedCircuitBreaker::<u8, _>::with_clock(config, 64, clock).unwrap()))
+        }, &steps);
+        does_as_it_says(|clock| PerKey::new(key, Arc::new(throttles(clock))), &steps);
+        does_as_it_says(|clock| PerKey::new(key, bulkheads(clock)), &steps);
+        does_as_it_says(|clock| {
+            Waits::new(PerKey::new(key, bulkheads(clock)), Duration::from_secs(1), never).time_left(left)
+        }, &steps);
+    }
+}
+
+/// While all bulkheads are held, another key may get none.
 #[test]
-fn throttle_and_a_gate_of_ones_own_do_not_know() {
+fn store_without_room_does_not_know_about_a_new_key() {
+    let limits = Arc::new(KeyedBulkhead::<u8>::new(1, 1).unwrap());
+    let gate = PerKey::new(|call: &Call| call.key, Arc::clone(&limits));
+    let [held, other] = [1, 2].map(|key| Call { key, cost: 1, is_late: false });
+    assert_eq!(told(&gate.forecast(&other)).0, "pass");
+    assert!(limits.is_empty(), "a forecast creates no entry");
+    let answer = gate.ask(&held);
+    assert_eq!(told(&gate.forecast(&held)).0, "refuse");
+    assert_eq!(told(&gate.forecast(&other)).0, "unknown");
+    drop(answer);
+}
+
+#[test]
+fn throttle_without_a_seed_and_a_gate_of_ones_own_do_not_know() {
     struct Mine(RateLimiter);
     impl Limiter for Mine {
         fn try_acquire(&self, _: u32) -> Result<(), damper::Denied> {
@@ -200,7 +249,12 @@ fn throttle_and_a_gate_of_ones_own_do_not_know() {
             self.0.peek()
         }
     }
-    assert_eq!(Arc::new(AdaptiveThrottle::default()).forecast(&()), Forecast::Unknown);
+    let throttle = Arc::new(AdaptiveThrottle::default());
+    assert_eq!(throttle.forecast(&()), Forecast::Pass(None));
+    (0..10).for_each(|_| throttle.try_acquire().unwrap().rejected());
+    assert_eq!(throttle.forecast(&()), Forecast::Unknown, "its first number comes from the operating system");
+    _ = throttle.try_acquire();
+    assert_ne!(throttle.forecast(&()), Forecast::Unknown);
     assert_eq!(Ask::forecast(&&Mine(RateLimiter::new(quota(1))), &()), Forecast::Unknown);
     let absent: Option<&'static Mine> = None;
     assert_eq!(absent.forecast(&()), Forecast::Pass(None));

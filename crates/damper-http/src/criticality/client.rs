@@ -2,7 +2,7 @@
 
 use super::{CallClass, ClassHeaders};
 use crate::rewrite::{Rewrite, RewriteService};
-use http::Request;
+use http::{Extensions, Request};
 
 /// Sends the class and the tenant of each call to the server.
 ///
@@ -71,11 +71,17 @@ impl From<ClassHeaders> for ClientCriticalityLayer {
     }
 }
 
+impl ClientCriticalityLayer {
+    /// Returns the class that a call is sent with, if any.
+    pub(crate) fn class_of(&self, extensions: &Extensions) -> Option<CallClass> {
+        extensions.get().or(self.default_class.as_ref()).cloned()
+    }
+}
+
 impl Rewrite for ClientCriticalityLayer {
     fn rewrite<B>(&self, request: &mut Request<B>) {
-        let passed_on = request.extensions().get::<CallClass>().cloned();
-        if let Some(class) = passed_on.as_ref().or(self.default_class.as_ref()) {
-            self.headers.write(request.headers_mut(), class);
+        if let Some(class) = self.class_of(request.extensions()) {
+            self.headers.write(request.headers_mut(), &class);
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::telemetry::{DeadlineStage, Kind, Telemetry};
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
-use damper_core::deadline::DeadlineExceeded;
+use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::internal::exceeded;
 use damper_core::setting::Setting;
 use damper_core::time::Sleep;
@@ -159,6 +159,14 @@ impl<S> ClientDeadlineLayer<S> {
     pub fn named(mut self, name: &str) -> Self {
         self.telemetry = Telemetry::new(Kind::ClientDeadline, name);
         self
+    }
+}
+
+impl<S> ClientDeadlineLayer<S> {
+    /// Returns the deadline that a call of this head would get now, and the time that would be withheld from the server.
+    #[cfg(feature = "tower")]
+    pub(crate) fn forecast(&self, head: &Head<'_>) -> (Deadline, Duration) {
+        (self.timeouts.deadline(head, &Protocol::of(head)), self.margin)
     }
 }
 

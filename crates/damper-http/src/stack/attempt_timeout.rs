@@ -70,6 +70,11 @@ impl<Z> AttemptTimeoutLayer<Z> {
     pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: Z) -> Self {
         Self { timeout: timeout.into(), sleep }
     }
+
+    /// Returns the timeout in force.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout.get()
+    }
 }
 
 impl<S, Z: Clone> Layer<S> for AttemptTimeoutLayer<Z> {

@@ -2,8 +2,8 @@
 
 use super::groups::PartGroup;
 use super::{
-    AttemptParts, BoxError, BoxedClient, CallParts, GatePart, HttpProtocol, LayerPart, NoPart, OfStack, OfTransport,
-    RepeatParts, StackError, StackErrorService, StackProtocol,
+    AttemptParts, BoxError, BoxedClient, CallParts, Explain, Explanation, GatePart, HttpProtocol, LayerPart, NoPart,
+    OfStack, OfTransport, RepeatParts, StackError, StackErrorService, StackProtocol,
 };
 #[cfg(feature = "tokio")]
 use super::{AttemptTimeoutLayer, DeadlinePart, PacingPart, RepeatPart, StackBudget};
@@ -67,7 +67,7 @@ pub const fn client_stack() -> ClientStack {
 ///
 /// | part | plain | a layer of its own |
 /// |---|---|---|
-/// | class and tenant of the call, which the server gets | [`criticality`](Self::criticality) | |
+/// | class and tenant of the call, which the server gets | [`criticality`](Self::criticality) | [`criticality_layer`](Self::criticality_layer) |
 /// | deadline of the whole call, body included | `deadline` | [`deadline_layer`](Self::deadline_layer) |
 /// | circuit breaker, which sees one outcome for each call | [`breaker_per_host`](Self::breaker_per_host), [`breaker_single`](Self::breaker_single), [`breakers`](Self::breakers) | [`breaker_layer`](Self::breaker_layer) |
 /// | retries | `retry` | [`retry_layer`](Self::retry_layer) |
@@ -163,7 +163,11 @@ impl<D, B, K, R, A, P> ClientStack<CallParts<D, B, K>, R, A, P> {
         self,
         layer: impl Into<ClientCriticalityLayer>,
     ) -> ClientStack<CallParts<D, B, ClientCriticalityLayer>, R, A, P> {
-        let criticality = layer.into();
+        self.criticality_layer(layer.into())
+    }
+
+    /// Sets the layer that sends classes and tenants, for example one of your own.
+    pub fn criticality_layer<N>(self, criticality: N) -> ClientStack<CallParts<D, B, N>, R, A, P> {
         self.map_call(|CallParts { deadline, breaker, .. }| CallParts { criticality, deadline, breaker })
     }
 
@@ -502,6 +506,67 @@ impl<C, R, T, L, N, A, P> ClientStack<C, R, AttemptParts<T, L, N, A>, P> {
             concurrency,
             timeout: LayerPart(layer),
         })
+    }
+}
+
+impl<D, B, K, R, G, H, T, L, N, A, P>
+    ClientStack<CallParts<D, B, K>, RepeatParts<R, G, H>, AttemptParts<T, L, N, A>, P>
+{
+    /// Returns what would happen to the first attempt of a call of this head now, and changes nothing.
+    ///
+    /// It does what [`ServerStack::explain`](crate::ServerStack::explain) does, for a client. Retries and hedges are not asked, because they
+    /// refuse no first attempt. The pacing says that it does not know. A throttle answers by the number that it will draw next, so the next
+    /// call gets that answer, and the one after it perhaps another.
+    ///
+    /// A part that is set as a layer of another crate has no [`Explain`], and rustc says so.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
+    /// use damper::breaker::CircuitBreaker;
+    /// use damper::http::{Head, client_stack};
+    /// use damper::{BreakerConfig, Quota};
+    /// use http::Request;
+    ///
+    /// static PAYMENTS: CircuitBreaker = CircuitBreaker::new(BreakerConfig::DEFAULT);
+    ///
+    /// let stack = client_stack().breakers(&PAYMENTS).limit(Quota::per_second(10)).bulkhead_per_host(64);
+    /// PAYMENTS.force_open();
+    /// let request = Request::get("http://payments/refunds").body(())?;
+    /// assert_eq!(
+    ///     stack.explain(&Head::of(&request)).to_string(),
+    ///     "breaker: refuses: circuit open, until it is reset\n\
+    ///      limit: passes\n\
+    ///      concurrency: passes\n\
+    ///      refused by the breaker"
+    /// );
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn explain(&self, head: &Head<'_>) -> Explanation
+    where
+        K: Explain,
+        D: Explain,
+        B: Explain,
+        G: Explain,
+        T: Explain,
+        L: Explain,
+        N: Explain,
+        A: Explain,
+    {
+        let Self { call, repeats, attempt, .. } = self;
+        let parts: [(&dyn Explain, _); 8] = [
+            (&call.criticality, "class"),
+            (&call.deadline, "deadline"),
+            (&call.breaker, "breaker"),
+            (&repeats.pacing, "pacing"),
+            (&attempt.throttle, "throttle"),
+            (&attempt.limit, "limit"),
+            (&attempt.concurrency, "concurrency"),
+            (&attempt.timeout, "attempt timeout"),
+        ];
+        Explanation::of(head, &parts)
     }
 }
 

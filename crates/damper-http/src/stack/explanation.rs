@@ -1,5 +1,7 @@
 //! The answers of a stack's parts to a request that is not made.
 
+use super::Explain;
+use crate::Head;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -10,7 +12,7 @@ use damper_core::internal::Human;
 
 /// The answers that the parts of a stack would give to a request, in their order.
 ///
-/// [`ServerStack::explain`](crate::ServerStack::explain) returns it. Its `Display` has a line for each part, and [`to_json`](Self::to_json) the
+/// [`ServerStack::explain`](crate::ServerStack::explain) and [`ClientStack::explain`](crate::ClientStack::explain) return it. Its `Display` has a line for each part, and [`to_json`](Self::to_json) the
 /// same as JSON. A part behind one that refuses would not be asked; its answer is listed nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg(feature = "tower")]
@@ -101,7 +103,7 @@ impl ExplainedPart {
         Self { name: Some(name.to_string()), ..self }
     }
 
-    pub(crate) fn in_place(self, place: &'static str) -> Self {
+    fn in_place(self, place: &'static str) -> Self {
         Self { place, ..self }
     }
 
@@ -189,12 +191,11 @@ impl fmt::Display for ExplainedPart {
 }
 
 impl Explanation {
-    pub(super) const fn new() -> Self {
-        Self { parts: Vec::new() }
-    }
-
-    pub(super) fn add(&mut self, part: Option<ExplainedPart>, place: &'static str) {
-        self.parts.extend(part.map(|part| part.in_place(place)));
+    /// Asks these parts about a head, each of which sees what those before it have changed.
+    pub(super) fn of(head: &Head<'_>, parts: &[(&dyn Explain, &'static str)]) -> Self {
+        let mut request = head.to_request();
+        let answer = |&(part, place): &(&dyn Explain, _)| Some(part.explain(&mut request)?.in_place(place));
+        Self { parts: parts.iter().filter_map(answer).collect() }
     }
 
     /// Returns the answers of the parts, from the outside in.

@@ -56,7 +56,7 @@ pub use protocol::{HttpProtocol, StackProtocol};
 #[cfg(feature = "tokio")]
 use repeat_part::{PacingPart, RepeatPart, StackBudget};
 pub use request_not_made::RequestNotMade;
-pub use server::{ServerStack, server_stack};
+pub use server::{PeerLimit, ServerStack, server_stack};
 use service::{OfPart, OfStack, OfTransport, StackErrorService};
 pub use stack_part::StackPart;
 

@@ -10,6 +10,7 @@ use crate::criticality::CriticalityLayer;
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, PerClient};
 use crate::rate_limit::{MarkingLayer, RateLimitLayer};
+use crate::rewrite::OptionalRewrite;
 #[cfg(feature = "tokio")]
 use crate::timed_body::STALL_LIMIT;
 use alloc::sync::Arc;
@@ -44,7 +45,7 @@ pub const fn server_stack() -> ServerStack {
 ///
 /// | part | plain | a layer of its own |
 /// |---|---|---|
-/// | class and tenant of the request, which only trusted callers choose | [`criticality`](Self::criticality) | |
+/// | class and tenant of the request, which only trusted callers choose | [`criticality`](Self::criticality) | [`criticality_layer`](Self::criticality_layer) |
 /// | deadline of the request; an expired request takes no token | `deadline`, with the feature `tokio` | [`deadline_layer`](Self::deadline_layer) |
 /// | rate limit for each client, so that a busy client takes nothing from the others | [`limit_per_client`](Self::limit_per_client) | [`client_limit_layer`](Self::client_limit_layer) |
 /// | rate limit for all clients together | [`limit`](Self::limit) | [`limit_layer`](Self::limit_layer) |
@@ -162,6 +163,11 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
     ///
     /// [`admission`](#method.admission) decides by them, and a [`ClientStack`](crate::ClientStack) passes them on.
     pub fn criticality(self, layer: CriticalityLayer) -> ServerStack<D, K, L, A, CriticalityLayer> {
+        self.criticality_layer(layer)
+    }
+
+    /// Sets the layer of classes and tenants, for example one of your own.
+    pub fn criticality_layer<N>(self, layer: N) -> ServerStack<D, K, L, A, N> {
         let Parts { deadline, client_limit, limit, admission, .. } = self.0;
         ServerStack(Parts { criticality: layer, deadline, client_limit, limit, admission })
     }
@@ -220,7 +226,8 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
     /// Each part says what it would do: pass, wait, mark or refuse, with the wait and the standing of its quota. Nothing is taken, counted,
     /// logged or written, so any number of explanations changes no later decision. It says the truth as long as nothing else happens meanwhile.
     ///
-    /// Parts of your own take part with [`Explain`]. A limit that decides elsewhere, as one on Redis does, says that it does not know.
+    /// Parts of your own take part with [`Explain`]. A limit that decides elsewhere, as one on Redis does, says that it does not know. A client's
+    /// stack has [the same](crate::ClientStack::explain).
     /// Whoever may ask learns how much of its quota a client has left, so do not offer it to the world.
     ///
     /// # Examples
@@ -252,14 +259,14 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
         A: Explain,
     {
         let Parts { criticality, deadline, client_limit, limit, admission } = &self.0;
-        let mut request = head.to_request();
-        let mut explanation = Explanation::new();
-        explanation.add(criticality.explain(&mut request), "class");
-        explanation.add(deadline.explain(&mut request), "deadline");
-        explanation.add(client_limit.explain(&mut request), "client limit");
-        explanation.add(limit.explain(&mut request), "limit");
-        explanation.add(admission.explain(&mut request), "admission");
-        explanation
+        let parts: [(&dyn Explain, _); 5] = [
+            (criticality, "class"),
+            (deadline, "deadline"),
+            (client_limit, "client limit"),
+            (limit, "limit"),
+            (admission, "admission"),
+        ];
+        Explanation::of(head, &parts)
     }
 
     /// Puts the stack around a handler.
@@ -346,6 +353,12 @@ impl PeerLimit for NoPart {
 impl PeerLimit for CriticalityLayer {
     fn for_peer(&self, address: SocketAddr) -> Self {
         self.for_peer(address)
+    }
+}
+
+impl<L: PeerLimit> PeerLimit for OptionalRewrite<L> {
+    fn for_peer(&self, address: SocketAddr) -> Self {
+        Self::from(self.get().map(|layer| layer.for_peer(address)))
     }
 }
 

@@ -1,16 +1,19 @@
-//! Explanations of requests by a server's stack.
+//! Explanations of requests by stacks.
 
 use crate::cases::cases;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
 use damper::http::{
-    AdmissionLayer, ByHeader, ByKey, ClassHeaders, ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Explain,
-    ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, TimeoutUnit, TreeLimit,
-    server_stack,
+    AdmissionLayer, ByHeader, ByKey, CallClass, ClassHeaders, ClientDeadlineLayer, ConcurrencyLayer, CriticalityLayer,
+    DeadlineLayer, Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer,
+    StackError, StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
 };
+use damper::throttle::AdaptiveThrottle;
+use damper::tower::GateLayer;
 use damper::wire::TrustedProxies;
 use damper::{
-    Bulkhead, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Plan, Quota, QuotaTree, RateLimiter, TokenBucket,
+    BreakerConfig, Bulkhead, CircuitBreaker, ClientAddress, Deadline, KeyedLimiter, LimitSet, ManualClock, Plan, Quota,
+    QuotaTree, RateLimiter, TokenBucket,
 };
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode};
@@ -275,4 +278,129 @@ fn request_without_a_peer_and_a_limit_elsewhere_are_explained() {
 
     let stack = server_stack().limit_layer(RateLimitLayer::new(Arc::new(Elsewhere)));
     assert_eq!(stack.explain(&Head::of(&Request::new(()))).parts()[0].outcome(), PartOutcome::Unknown);
+}
+
+/// A transport that answers with the status that a header names.
+#[derive(Clone)]
+struct Transport;
+
+impl Service<Request<()>> for Transport {
+    type Response = Response<Full<Bytes>>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<()>) -> Self::Future {
+        let mut response = Response::new(Full::from("answered"));
+        *response.status_mut() = request.headers()[STATUS].to_str().unwrap().parse().unwrap();
+        ready(Ok(response))
+    }
+}
+
+const STATUS: HeaderName = HeaderName::from_static("x-status");
+
+/// Makes a call of a client that ends at once.
+fn client_call<L, R>(layer: &L, request: Request<()>) -> Result<Response<R>, StackError>
+where
+    L: Layer<Transport>,
+    L::Service: Service<Request<()>, Response = Response<R>, Error = StackError>,
+{
+    let context = &mut Context::from_waker(Waker::noop());
+    let mut service = layer.layer(Transport);
+    let Poll::Ready(is_ready) = service.poll_ready(context) else { panic!("it is not ready") };
+    is_ready?;
+    match pin!(service.call(request)).poll(context) {
+        Poll::Ready(result) => result,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(32))]
+
+    /// The call gets the answer that a client's stack gives about it, and the question takes nothing.
+    // CLAIM: http::ClientStack::explain
+    #[test]
+    fn client_does_as_it_says(
+        calls in prop::collection::vec((any::<bool>(), 0..2_000_u64, any::<bool>()), 1..60),
+        burst in 1..30_u32,
+        slots in 0..4_u32,
+        seed: u64,
+    ) {
+        let config = BreakerConfig::builder().failure_threshold(12).cooldown(Duration::from_secs(4)).build().unwrap();
+        let stack = |clock: &Clock| {
+            client_stack()
+                .breakers(Arc::new(CircuitBreaker::with_clock(config, Arc::clone(clock))))
+                .throttles(Arc::new(AdaptiveThrottle::with_clock(Arc::clone(clock), seed)))
+                .limiter(Arc::new(RateLimiter::<TokenBucket, _>::with_clock(quota(burst), Arc::clone(clock))))
+                .bulkhead_per_host(slots)
+        };
+        let clocks = [(); 2].map(|()| Arc::new(ManualClock::new()));
+        let [asked, never_asked] = clocks.each_ref().map(stack);
+        let mut held = Vec::new();
+        for (succeeds, millis, holds) in calls {
+            for clock in &clocks {
+                clock.advance(Duration::from_millis(millis));
+            }
+            let request = || {
+                let status = if succeeds { "200" } else { "503" };
+                Request::get("http://one.example.com/").header(STATUS, status).body(()).unwrap()
+            };
+            let explanation = asked.explain(&Head::of(&request()));
+            prop_assert_eq!(&explanation, &asked.explain(&Head::of(&request())));
+            prop_assert!(explanation.parts().iter().all(|part| part.outcome() != PartOutcome::Unknown), "{}", explanation);
+            let (answer, beside) = (client_call(&asked, request()), client_call(&never_asked, request()));
+            let ending = |answer: &Result<Response<_>, StackError>| match answer {
+                Ok(response) => Ok(response.status()),
+                Err(error) => Err((error.part().as_str(), error.to_string())),
+            };
+            prop_assert_eq!(ending(&answer), ending(&beside), "an explanation has changed the stack");
+            let refused_by = answer.as_ref().err().map(|error| error.part().as_str());
+            prop_assert_eq!(explanation.refused_by().map(ExplainedPart::place), refused_by, "{}", explanation);
+            if holds {
+                held.push((answer, beside));
+            } else if !held.is_empty() {
+                held.remove(0);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_part_of_a_client_says_what_it_would_do() {
+    let stack = client_stack()
+        .criticality(ClassHeaders::new(HeaderName::from_static("x-criticality")))
+        .deadline(Duration::from_secs(2))
+        .pacing(quota(9))
+        .limit_layer(GateLayer::limit(Arc::new(RateLimiter::new(quota(0)))))
+        .bulkhead(0)
+        .attempt_timeout(Duration::from_millis(500));
+    let mut request = Request::get("http://one.example.com/").header(STATUS, "200").body(()).unwrap();
+    request.extensions_mut().insert(CallClass::new(Criticality::Sheddable));
+    let explanation = stack.explain(&Head::of(&request));
+    assert_eq!(
+        explanation.to_string(),
+        "class: passes: sheddable, without a tenant\n\
+         deadline: passes: 2 s given\n\
+         pacing: unknown: the pacer decides at the call\n\
+         limit: refuses: rate limit exceeded, and no wait helps\n\
+         concurrency: refuses: too many calls in flight, limit 0\n\
+         attempt timeout: passes: 500 ms given\n\
+         refused by the limit"
+    );
+    assert!(explanation.to_json().starts_with(
+        "{\"refused_by\":3,\"parts\":[{\"part\":\"class\",\"outcome\":\"passes\",\"detail\":\"sheddable, without a tenant\"},"
+    ));
+    // A deadline that has passed, and one of which nothing is left beside the margin.
+    request.extensions_mut().insert(Deadline::after(Duration::ZERO));
+    let late = stack.explain(&Head::of(&request));
+    assert_eq!(late.refused_by().map(ExplainedPart::place), Some("deadline"));
+    let deadline = client_stack().deadline(Duration::from_secs(2));
+    assert_eq!(client_call(&deadline, request).unwrap_err().part(), StackPart::Deadline);
+    let tight = ClientDeadlineLayer::new(Duration::from_secs(2)).margin(Duration::from_secs(3));
+    let tight = client_stack().deadline_layer(tight).explain(&Head::of(&Request::new(())));
+    assert_eq!(tight.refused_by().map(ExplainedPart::place), Some("deadline"));
 }

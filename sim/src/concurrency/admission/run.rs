@@ -2,12 +2,14 @@
 
 use super::gate::{Decision, Gate, Policy, Request};
 use super::tally::{Counts, Tally};
-use super::traffic::Traffic;
+use super::traffic::{Class, OverQuota, TenantQuota, Traffic};
 use crate::concurrency::server::{Power, Server};
 use crate::random::Random;
 use damper::concurrency::ProbedGradient;
+use damper::{ManualClock, RateLimiter, TokenBucket};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// Runs traffic at damper's gate, with this policy and an adaptive limit.
 ///
@@ -27,6 +29,7 @@ pub fn run(traffic: &Traffic, policy: Policy, seed: u64) -> Tally {
         free: Vec::new(),
         tally: Tally::new(tenants as usize, possible),
         warm_up,
+        limits: traffic.quota.map(|quota| Limits::new(quota, tenants)),
     };
     run.until_the_end();
     run.tally
@@ -52,6 +55,32 @@ struct Run<'a> {
     free: Vec<usize>,
     tally: Tally,
     warm_up: f64,
+    /// The tenants' limits before the gate.
+    limits: Option<Limits>,
+}
+
+/// The class of marked calls.
+const LOWEST: Class = 3;
+
+/// A limit for each tenant, on the clock of the simulation.
+struct Limits {
+    tenants: Vec<RateLimiter<TokenBucket, Arc<ManualClock>>>,
+    clock: Arc<ManualClock>,
+    over: OverQuota,
+}
+
+impl Limits {
+    fn new(TenantQuota { quota, over }: TenantQuota, tenants: u32) -> Self {
+        let clock = Arc::new(ManualClock::new());
+        let tenants = (0..tenants).map(|_| RateLimiter::with_clock(quota, Arc::clone(&clock))).collect();
+        Self { tenants, clock, over }
+    }
+
+    /// Returns what happens to a call of a tenant; `None` if it is within the quota.
+    fn over(&self, now: f64, tenant: usize) -> Option<OverQuota> {
+        self.clock.set_ticks((now * 1e9) as u64);
+        self.tenants[tenant].check().is_err().then_some(self.over)
+    }
 }
 
 fn first(heap: &BinaryHeap<Reverse<(u64, usize)>>) -> f64 {
@@ -96,17 +125,28 @@ impl Run<'_> {
         let group = self.traffic.groups[group];
         let of_group = (self.random.uniform() * f64::from(group.tenants)) as usize;
         let tenant = before as usize + of_group;
-        let known = if group.twins && of_group == 1 { tenant - 1 } else { tenant };
+        if now >= self.warm_up {
+            self.tally.of(tenant).offered += 1;
+        }
+        let over = self.limits.as_ref().and_then(|limits| limits.over(now, tenant));
+        if over == Some(OverQuota::Refused) {
+            return;
+        }
+        let class = if over == Some(OverQuota::Marked) { LOWEST } else { group.class };
+        let known = if self.limits.is_some() {
+            0
+        } else if group.twins && of_group == 1 {
+            tenant - 1
+        } else {
+            tenant
+        };
         let call = self.free.pop().unwrap_or(self.calls.len());
-        let request = Request { call, class: group.class, tenant: known, deadline: now + group.deadline };
+        let request = Request { call, class, tenant: known, deadline: now + group.deadline };
         let waiting = Call { request, tenant, started: None };
         if call == self.calls.len() {
             self.calls.push(waiting);
         } else {
             self.calls[call] = waiting;
-        }
-        if now >= self.warm_up {
-            self.tally.of(tenant).offered += 1;
         }
         let decided = self.gate.arrive(now, request);
         self.follow(now, decided);

@@ -4,6 +4,7 @@ use crate::concurrency::scenario::Scenario;
 use crate::concurrency::server::Discipline::{Sharing, Workers};
 use crate::concurrency::service_time::{ServiceTime, Shape};
 use crate::concurrency::{scenario, server};
+use damper::Quota;
 
 /// The priority of a call, from 0, the highest, to 3.
 pub type Class = u8;
@@ -32,6 +33,28 @@ pub struct Traffic {
     pub server: Scenario,
     /// The groups of callers.
     pub groups: Vec<Group>,
+    /// The quota of each tenant before the gate, if there is one.
+    pub quota: Option<TenantQuota>,
+}
+
+/// A quota of each tenant before the gate, which then knows no tenants.
+#[derive(Clone, Copy, Debug)]
+pub struct TenantQuota {
+    /// The quota.
+    pub quota: Quota,
+    /// The fate of a call over it.
+    pub over: OverQuota,
+}
+
+/// The fate of a call over its tenant's quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverQuota {
+    /// It is served like any other call.
+    Served,
+    /// It is marked, and served in the lowest class.
+    Marked,
+    /// It is refused.
+    Refused,
 }
 
 impl Traffic {
@@ -54,7 +77,20 @@ fn traffic(
     groups: Vec<Group>,
 ) -> Traffic {
     let no_clients = scenario::Demand::Closed { clients: 0, think: 0.0 };
-    Traffic { server: Scenario::new(name, discipline, size, service, no_clients).seconds(600.0), groups }
+    let server = Scenario::new(name, discipline, size, service, no_clients).seconds(600.0);
+    Traffic { server, groups, quota: None }
+}
+
+/// A tenth of 100 tenants is greedy, far over a quota that the others keep.
+///
+/// The polite ones have a load of 0.6, and the greedy ones this load.
+#[must_use]
+pub fn greedy_tenth(load: f64, over: OverQuota) -> Traffic {
+    let groups = vec![group("polite", 1, 90, 0.6, 0.5), group("greedy", 1, 10, load, 0.5)];
+    let service = ServiceTime::new(Shape::Exponential, 0.1);
+    // A polite tenant makes 3.3 calls a second.
+    let quota = Some(TenantQuota { quota: Quota::per_second(5).burst(20), over });
+    Traffic { quota, ..traffic("50 workers, a greedy tenth", Workers, 50.0, service, groups) }
 }
 
 /// Three times the capacity: half from the top class, and a greedy tenant with the load of ten others.

@@ -172,11 +172,11 @@ impl<K, V> SecondChance<K, V> {
     }
 
     /// Returns the value of a key, without counting a use of it.
-    pub(super) fn peek<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&V>
+    pub(super) fn peek<Q: Eq + ?Sized>(&self, hash: u64, key: &Q) -> Option<&Arc<V>>
     where
         K: Borrow<Q>,
     {
-        self.index(hash, key).map(|index| &*self.entries[index].value)
+        self.index(hash, key).map(|index| &self.entries[index].value)
     }
 
     /// Returns the value of a key, and counts that as a use of it.
