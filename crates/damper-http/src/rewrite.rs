@@ -23,24 +23,8 @@ impl<T, L> RewriteService<T, L> {
     pub(crate) fn new(service: T, layer: L) -> Self {
         Self { service, layer }
     }
-
-    /// Returns the service behind the layer.
-    pub fn get_ref(&self) -> &T {
-        &self.service
-    }
-
-    /// Returns the service behind the layer.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.service
-    }
-
-    /// Returns the service without the layer.
-    pub fn into_inner(self) -> T {
-        self.service
-    }
 }
 
-#[cfg(feature = "tower")]
 impl<T: tower_service::Service<Request<B>>, L: Rewrite, B> tower_service::Service<Request<B>> for RewriteService<T, L> {
     type Response = T::Response;
     type Error = T::Error;

@@ -2,16 +2,14 @@
 
 use super::{ExplainedPart, NoPart, PartOutcome};
 use crate::Head;
-use crate::concurrency::{AdmissionLayer, ConcurrencyLayer};
+use crate::concurrency::ConcurrencyLayer;
 use crate::criticality::{CallClass, CriticalityLayer};
 use crate::deadline::DeadlineLayer;
 use crate::limit::{Limit, NoWait};
 use crate::rate_limit::{MarkingLayer, RateLimitLayer};
 use crate::rewrite::Rewrite;
 use alloc::format;
-use damper_core::concurrency::LimitRule;
 use damper_core::gate::{Ask, Gate};
-use damper_core::time::{Clock, Sleep};
 use http::Request;
 
 /// A part of a server's stack that says what it would do with a request.
@@ -21,7 +19,6 @@ use http::Request;
     message = "`{Self}` cannot say what it would do with a request",
     note = "implement `damper::http::Explain` for a layer of your own"
 )]
-#[cfg(feature = "tower")]
 pub trait Explain {
     /// Returns what this part would do now with a request of this head; `None` if there is no part.
     ///
@@ -79,11 +76,5 @@ impl<L: Limit<Future = NoWait>> Explain for MarkingLayer<L> {
 impl<L: Gate + for<'a> Ask<Head<'a>>, V> Explain for ConcurrencyLayer<L, V> {
     fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
         Some(ExplainedPart::by_gate(&self.forecast(&Head::of(request))))
-    }
-}
-
-impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> Explain for AdmissionLayer<S, R, C, V> {
-    fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
-        self.0.explain(request)
     }
 }

@@ -4,9 +4,8 @@ use crate::cases::cases;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
 use damper::http::{
-    AdmissionLayer, ByHeader, ByKey, ClassHeaders, ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Explain,
-    ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, TimeoutUnit, TreeLimit,
-    server_stack,
+    ByHeader, ByKey, ClassHeaders, ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Explain, ExplainedPart, Head,
+    Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, TimeoutUnit, TreeLimit, server_stack,
 };
 use damper::wire::TrustedProxies;
 use damper::{
@@ -193,12 +192,12 @@ proptest! {
         on_two_clocks(|_| ConcurrencyLayer::new(Arc::new(Bulkhead::new(slots).queue(4))).waiting(Duration::from_secs(9)), &keys)?;
         on_two_clocks(|clock| {
             let gate: Admission<FixedLimit, Clock> = Admission::fixed_with_clock(slots, clock);
-            AdmissionLayer::new(Arc::new(gate))
+            ConcurrencyLayer::admission(gate)
         }, &keys)?;
         on_two_clocks(|clock| {
             let bounds = damper::concurrency::LimitBounds::DEFAULT;
             let gate: Admission<ProbedGradient, Clock> = Admission::with_clock(bounds, clock);
-            AdmissionLayer::new(Arc::new(gate))
+            ConcurrencyLayer::admission(gate)
         }, &keys)?;
     }
 }
