@@ -4,7 +4,7 @@
 
 use axum::{Router, http::StatusCode, routing::get};
 use damper::breaker::State;
-use damper::gate::Ending;
+use damper::gate::{Ending, PerKey};
 use damper::tower::GateLayer;
 use damper::{BreakerConfig, CallError, KeyedCircuitBreaker};
 use reqwest::{Client, Request, Response};
@@ -32,9 +32,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (up, down) = (upstream(StatusCode::OK).await?, upstream(StatusCode::BAD_GATEWAY).await?);
     let breakers = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::default(), 1_000)?);
     let layer =
-        GateLayer::by(host, Arc::clone(&breakers)).classify(|result: &reqwest::Result<Response>| match result {
-            Ok(response) => Ending::of_status(response.status().as_u16()),
-            Err(_) => Ending::Broken,
+        GateLayer::new(PerKey::new(host, Arc::clone(&breakers))).classify(|result: &reqwest::Result<Response>| {
+            match result {
+                Ok(response) => Ending::of_status(response.status().as_u16()),
+                Err(_) => Ending::Broken,
+            }
         });
     let http = Client::new();
     let mut client = ServiceBuilder::new().layer(layer).service(http.clone());

@@ -131,8 +131,8 @@
 //! | `tokio` | | `acquire(n).await`: futures that wait for tokens or permits by tokio's timer (with `std`) |
 //! | `compared` | | rules of other libraries for adaptive limits and pacing, to compare with |
 //! | `futures` | | streams and sinks whose items wait for tokens |
-//! | `http` | | limits and breakers for HTTP (with `std`), to be used by one of the following |
-//! | `tower` | | these as layers and services of tower, and others for services of any request |
+//! | `http` | | layers of HTTP for services of tower: limits, breakers, retries and others (with `std`) |
+//! | `tower` | | layers for services of tower with requests of any type |
 //! | `hyper` | | these as services of hyper |
 //! | `axum` | | finds the address of a request's peer in axum (with `tower`) |
 //! | `tonic` | | these for gRPC, with tonic (with `tower`) |

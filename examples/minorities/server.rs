@@ -4,8 +4,8 @@ use crate::row::{Guard, Row};
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode};
 use axum::{Router, routing::get};
-use damper::concurrency::LimitBounds;
-use damper::http::{AdmissionLayer, ConcurrencyLayer, DeadlineLayer, TimeoutUnit};
+use damper::concurrency::{Admission, LimitBounds};
+use damper::http::{ConcurrencyLayer, DeadlineLayer, TimeoutUnit};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) async fn start(row: &Row, guard: Guard) -> io::Result<SocketAddr> {
         .with_state(Arc::new(Semaphore::new(row.workers as usize)));
     let app = match guard {
         Guard::ServerAdaptive => app.layer(ConcurrencyLayer::adaptive(LimitBounds::DEFAULT)),
-        Guard::ServerAdmission => app.layer(AdmissionLayer::adaptive(LimitBounds::DEFAULT)),
+        Guard::ServerAdmission => app.layer(ConcurrencyLayer::admission(Admission::new(LimitBounds::DEFAULT))),
         // Half as many again as there are workers: no worker waits for the next call.
         Guard::Fixed => app.layer(ConcurrencyLayer::bulkhead(row.workers * 3 / 2)),
         Guard::ClientAdaptive | Guard::ClientBreaker => app,

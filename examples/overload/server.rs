@@ -5,8 +5,8 @@ use crate::protection::Protection;
 use crate::tally::WorkTally;
 use crate::work::Work;
 use bytes::Bytes;
-use damper::concurrency::{Criticality, LimitBounds};
-use damper::http::{AdmissionLayer, DeadlineLayer, TimeoutUnit};
+use damper::concurrency::{Admission, Criticality, LimitBounds};
+use damper::http::{ConcurrencyLayer, DeadlineLayer, TimeoutUnit};
 use damper::{Deadline, DeadlineExceeded};
 use http_body_util::Full;
 use hyper::body::{Body, Incoming};
@@ -74,7 +74,7 @@ impl Server {
 async fn serve(listener: TcpListener, protection: Protection, handler: Handler) {
     let handler = service_fn(move |request| handler.clone().handle(request));
     let deadlines = DeadlineLayer::new(LONGEST).header(TIMEOUT, TimeoutUnit::Milliseconds);
-    let admission = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+    let admission = ConcurrencyLayer::admission(Admission::new(LimitBounds::DEFAULT))
         .criticality(|head| criticality(head.headers))
         .tenant(|head| head.headers.get(TENANT).cloned());
     match protection {

@@ -80,7 +80,7 @@
 //! let limits = RateLimitLayer::per_client(Quota::per_second(50))
 //!     .behind(TrustedProxies::new(["10.0.0.0/8", "fd00::/8"])?);
 //! # let _ = limits;
-//! # Ok::<(), damper::wire::TrustedProxiesError>(())
+//! # Ok::<(), damper::InvalidText>(())
 //! ```
 //!
 //! The list is read from the right, where the nearest proxy wrote, and the first address that belongs to no trusted
@@ -383,7 +383,7 @@
 //! let app: Router = Router::new().route("/price", get(price)).layer(stack);
 //! # let _ = app;
 //! # }
-//! # Ok::<(), damper::wire::TrustedProxiesError>(())
+//! # Ok::<(), damper::InvalidText>(())
 //! ```
 //!
 //! gRPC carries both as metadata of the same names. With `urgency()` a request without a class has that of its `Priority`

@@ -54,7 +54,7 @@
 //! |---|---|
 //! | limits for HTTP and gRPC | `RateLimitLayer::...shadow(quota)`, or `.shadow(limit)` with any limit that decides at once |
 //! | breakers for HTTP and gRPC | `CircuitBreakerLayer::...shadow(PerHost::builder(config).named("nervous").build()?)` |
-//! | calls in flight | `AdmissionLayer::...shadow(gate)`, `ConcurrencyLayer::...shadow(limit)`, `ClientConcurrencyLayer::...shadow(limit)` |
+//! | calls in flight | `AdmissionLayer::...shadow_admission(gate)`, `ConcurrencyLayer::...shadow(limit)`, `ClientConcurrencyLayer::...shadow(limit)` |
 //! | services of any request | `damper::tower::GateLayer::limit(shadowed)`, `GateLayer::new(shadowed)` |
 //!
 //! Refusals of candidates are counted apart. A [report](crate::shadow::ShadowReport) has the calls that both refused, and those that only
@@ -96,7 +96,7 @@
 //! }
 //! # let _ = (soft, costs_a_captcha);
 //! # }
-//! # Ok::<(), damper::wire::RateLimitNameError>(())
+//! # Ok::<(), damper::InvalidText>(())
 //! ```
 //!
 //! With `at_most` the requests over a soft quota are served last: while the server has room no caller notices the quota, and under overload

@@ -48,7 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, OutOfRange, Ramp};
+    use damper::{Bulkhead, InvalidText, OutOfRange, Ramp};
 
     table! {
         // quota
@@ -104,6 +104,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         KeyCensus: value,
         Crowding: key defaulted,
         OutOfRange: key error,
+        InvalidText: cloned error,
         // breaker
         CircuitBreaker: shared defaulted,
         KeyedCircuitBreaker<String>: shared,
@@ -160,7 +161,6 @@ fn types_of_words_of_32_bits_have_the_traits_users_expect() {
         RateLimiter32<OnTimer>: shared,
         CircuitBreaker32<OnTimer>: shared,
         Permit<&'static CircuitBreaker32<OnTimer>>: shared,
-        Word32Error: value error,
     }
 }
 
@@ -441,11 +441,9 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         PartOutcome: key displayed,
         Marks: shared cloned defaulted,
         Mark: shared cloned,
-        RewriteService<Service, CriticalityLayer>: shared cloned,
         ConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
         ClientConcurrencyLayer<Arc<Bulkhead>>: shared cloned,
         ConcurrencyService<Service, Arc<Bulkhead>>: shared cloned,
-        AdmissionLayer<TokioSleep>: shared cloned,
         AdmissionGate<TokioSleep>: shared,
         Statuses: key defaulted,
         EveryStatus: key defaulted,
@@ -528,10 +526,8 @@ fn types_of_http_have_the_traits_users_expect() {
         MissingPeer: value error,
         // wire
         RateLimitHeaders: shared cloned,
-        RateLimitNameError: cloned error,
         RateLimitStatus: key,
         TrustedProxies: shared cloned defaulted,
-        TrustedProxiesError: cloned error,
     }
 }
 
@@ -570,7 +566,6 @@ fn types_for_any_service_have_the_traits_users_expect() {
         GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
         Plain<Throttle>: shared cloned,
         Plain<Breaker>: shared cloned,
-        PacedSide<&'static Pacer, fn(&()) -> Hints, TokioSleep>: shared cloned,
         EveryErr: shared cloned defaulted,
         OkOrErr: shared cloned defaulted,
     }

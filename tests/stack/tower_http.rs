@@ -5,9 +5,8 @@
 use bytes::Bytes;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
-    AdmissionLayer, AtBodyEnd, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer,
-    ConcurrencyLayer, DeadlineLayer, HedgeLayer, PacingLayer, RateLimitLayer, RetryLayer, ThrottleLayer, client_stack,
-    server_stack,
+    AtBodyEnd, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
+    DeadlineLayer, HedgeLayer, PacingLayer, RateLimitLayer, RetryLayer, ThrottleLayer, client_stack, server_stack,
 };
 use damper::live::{Latencies, LivePage};
 use damper::mesh::{IncomingCall, MeshError, MeshLayer, Scopes};
@@ -172,7 +171,7 @@ async fn tower_http_goes_around_and_inside_of_concurrency_limits() {
 
 #[tokio::test]
 async fn tower_http_goes_around_and_inside_of_admission() {
-    all_pairs_of_a_server!(AdmissionLayer::fixed(8));
+    all_pairs_of_a_server!(ConcurrencyLayer::admission(Admission::fixed(8)));
 }
 
 #[tokio::test]

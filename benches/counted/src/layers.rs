@@ -308,7 +308,8 @@ fn tower_any_breaker_open() -> Call {
 fn tower_any_breaker_keyed() -> Call {
     let breakers =
         KeyedCircuitBreaker::with_clock(BreakerConfig::default(), 100, still!()).expect("a capacity in range");
-    let layer = damper::tower::GateLayer::by(|request: &Asked| request.uri().port_u16(), breakers);
+    let layer =
+        damper::tower::GateLayer::new(PerKey::new(|request: &Asked| request.uri().port_u16(), Arc::new(breakers)));
     tower(layer.layer(tower::service_fn(answer)), request, End::Answered(200))
 }
 

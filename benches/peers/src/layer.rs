@@ -10,8 +10,8 @@ use crate::floor;
 use crate::layer_floor::ByHand;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use damper::concurrency::{Criticality, LimitBounds};
-use damper::http::{AdmissionLayer, CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, Headers, RateLimitLayer};
+use damper::concurrency::{Admission, Criticality, LimitBounds};
+use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota};
 use http::{Request, Response};
 use std::convert::Infallible;
@@ -255,7 +255,7 @@ fn adaptive() -> Side {
 }
 
 fn admission() -> Side {
-    let layer = AdmissionLayer::adaptive(LimitBounds::DEFAULT)
+    let layer = ConcurrencyLayer::admission(Admission::new(LimitBounds::DEFAULT))
         .criticality(|_| Criticality::CriticalPlus)
         .tenant(|head| head.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip()));
     added(&layer)

@@ -112,6 +112,8 @@ mod digest;
 pub mod gate;
 #[doc(hidden)]
 pub mod internal;
+#[cfg(feature = "alloc")]
+mod invalid_text;
 pub mod keyed;
 pub mod limit;
 mod out_of_range;
@@ -144,6 +146,8 @@ pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, Set
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
 pub use gate::is_refusal;
+#[cfg(feature = "alloc")]
+pub use invalid_text::InvalidText;
 pub use keyed::{ClientAddress, KeyedLimiter, TierError, WhenFull};
 #[cfg(feature = "alloc")]
 pub use keyed::{QuotaTree, TreeDenied, TreeRefusal, TreeReservation};

@@ -56,6 +56,7 @@ enum Amounts {
     Ratio { value: Ratio, least: Ratio, most: Ratio },
     Duration { value: Duration, least: Duration, most: Duration },
     Unlimited { most: u64 },
+    Unsupported,
 }
 
 /// An `f64`, compared by its bits, so that the error of a NaN equals itself.
@@ -117,6 +118,11 @@ impl OutOfRange {
     #[must_use]
     pub const fn unlimited(setting: &'static str, most: u64) -> Self {
         Self::new(setting, Amounts::Unlimited { most })
+    }
+
+    /// Creates the error of a setting that has to be left out.
+    pub(crate) const fn unsupported(setting: &'static str) -> Self {
+        Self::new(setting, Amounts::Unsupported)
     }
 
     const fn new(setting: &'static str, amounts: Amounts) -> Self {
@@ -188,6 +194,7 @@ impl fmt::Display for Value {
             Amounts::Ratio { value, .. } => value.fmt(f),
             Amounts::Duration { value, .. } => Exact(value).fmt(f),
             Amounts::Unlimited { .. } => f.write_str("unlimited"),
+            Amounts::Unsupported => f.write_str("set"),
         }
     }
 }
@@ -212,6 +219,7 @@ impl fmt::Display for Allowed {
                 Bounds { least: least.map(Exact), most: most.map(Exact) }.fmt(f)?;
             }
             Amounts::Unlimited { most } => Bounds { least: None, most: Some(most) }.fmt(f)?,
+            Amounts::Unsupported => f.write_str("left out")?,
         }
         if self.note.is_empty() { Ok(()) } else { write!(f, " {}", self.note) }
     }

@@ -60,8 +60,8 @@ const fn parts(thousandths: u32) -> u32 {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct Ramp {
-    shape: RampShape,
-    length: Duration,
+    pub(crate) shape: RampShape,
+    pub(crate) micros: u64,
 }
 
 /// How the share of a ramp grows.
@@ -77,20 +77,20 @@ impl Ramp {
     ///
     /// The length is more than zero and at most a day, rounded up to microseconds.
     pub const fn steps(length: Duration) -> Self {
-        Self { shape: RampShape::Steps, length }
+        Self { shape: RampShape::Steps, micros: Micros::of_duration(length) }
     }
 
     /// Creates a ramp that grows in proportion to the time, from 0.1 %.
     ///
     /// The length is more than zero and at most a day, rounded up to microseconds.
     pub const fn linear(length: Duration) -> Self {
-        Self { shape: RampShape::Linear, length }
+        Self { shape: RampShape::Linear, micros: Micros::of_duration(length) }
     }
 
     /// The time from the first calls until all pass.
     #[must_use]
     pub const fn length(&self) -> Duration {
-        self.length
+        Duration::from_micros(self.micros)
     }
 
     /// Returns the share of the calls that passes after this time, from 0.001 to 1.0.
@@ -144,23 +144,40 @@ impl Ramp {
     }
 
     fn parts_at(&self, elapsed: Duration) -> u32 {
-        self.slope().stage_at(whole_micros(elapsed)).map_or(WHOLE, |stage| stage.parts)
+        self.stage_at(whole_micros(elapsed)).map_or(WHOLE, |stage| stage.parts)
     }
 
-    pub(crate) const fn slope(self) -> Slope {
-        Slope { shape: self.shape, length: Micros::of_duration(self.length) }
+    /// Returns the state so many microseconds after the start; `None` if the ramp is over.
+    pub(crate) fn stage_at(self, elapsed: u64) -> Option<Stage> {
+        let Self { shape, micros } = self;
+        if elapsed >= micros {
+            return None;
+        }
+        // A length has 40 bits at most, if it was checked, so nothing overflows.
+        let (parts, grows_at) = match shape {
+            RampShape::Steps => {
+                let count = STEPS.len() as u64;
+                let step = elapsed * count / micros;
+                (STEPS[step as usize], ((step + 1) * micros).div_ceil(count))
+            }
+            RampShape::Linear => {
+                let parts = ((elapsed * u64::from(WHOLE) / micros) as u32).max(LEAST);
+                (parts, (2 * u64::from(parts) * micros).div_ceil(WHOLE.into()))
+            }
+        };
+        Some(Stage { parts, grows_in: grows_at.min(micros) - elapsed })
     }
 
     /// Checks the length, which is called `setting` in the error.
     pub(crate) const fn check(&self, setting: &'static str) -> Result<(), OutOfRange> {
-        OutOfRange::check_duration(setting, self.length, Duration::from_nanos(1)..=LONGEST)
+        OutOfRange::check_duration(setting, self.length(), Duration::from_nanos(1)..=LONGEST)
     }
 }
 
 impl fmt::Display for Ramp {
     /// Writes `steps of 30 s` or `linear in 30 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let length = crate::time::Human(self.length);
+        let length = crate::time::Human(self.length());
         match self.shape {
             RampShape::Steps => write!(f, "steps of {length}"),
             RampShape::Linear => write!(f, "linear in {length}"),
@@ -178,14 +195,6 @@ pub(crate) fn share_of(parts: u32) -> f64 {
     f64::from(parts) / f64::from(WHOLE)
 }
 
-/// A ramp in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Slope {
-    pub(crate) shape: RampShape,
-    /// More than zero and at most [`LONGEST`].
-    pub(crate) length: u64,
-}
-
 /// The state of a ramp at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stage {
@@ -193,29 +202,6 @@ pub(crate) struct Stage {
     pub(crate) parts: u32,
     /// After how many microseconds at least twice the share passes, or all.
     pub(crate) grows_in: u64,
-}
-
-impl Slope {
-    /// Returns the state so many microseconds after the start; `None` if the ramp is over.
-    pub(crate) fn stage_at(self, elapsed: u64) -> Option<Stage> {
-        let Self { shape, length } = self;
-        if elapsed >= length {
-            return None;
-        }
-        // A length has 40 bits at most, so nothing overflows.
-        let (parts, grows_at) = match shape {
-            RampShape::Steps => {
-                let count = STEPS.len() as u64;
-                let step = elapsed * count / length;
-                (STEPS[step as usize], ((step + 1) * length).div_ceil(count))
-            }
-            RampShape::Linear => {
-                let parts = ((elapsed * u64::from(WHOLE) / length) as u32).max(LEAST);
-                (parts, (2 * u64::from(parts) * length).div_ceil(WHOLE.into()))
-            }
-        };
-        Some(Stage { parts, grows_in: grows_at.min(length) - elapsed })
-    }
 }
 
 /// Chooses the calls that pass: a share of them, spread evenly.
@@ -264,26 +250,26 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn slopes() -> impl Strategy<Value = Slope> {
+    fn ramps() -> impl Strategy<Value = Ramp> {
         let lengths = prop_oneof![1..50u64, 50..5_000_000u64, Just(Micros::of_duration(LONGEST))];
         (prop_oneof![Just(RampShape::Steps), Just(RampShape::Linear)], lengths)
-            .prop_map(|(shape, length)| Slope { shape, length })
+            .prop_map(|(shape, micros)| Ramp { shape, micros })
     }
 
     proptest! {
         /// The share never shrinks, and has doubled when it is said to, or all calls pass.
         #[test]
-        fn share_doubles_when_announced(slope in slopes(), elapsed: u64) {
-            let elapsed = elapsed % slope.length;
-            let now = slope.stage_at(elapsed).unwrap();
+        fn share_doubles_when_announced(ramp in ramps(), elapsed: u64) {
+            let elapsed = elapsed % ramp.micros;
+            let now = ramp.stage_at(elapsed).unwrap();
             prop_assert!(now.parts >= LEAST && now.parts < WHOLE && now.grows_in > 0);
-            prop_assert!(elapsed + now.grows_in <= slope.length);
-            let before = slope.stage_at(elapsed + now.grows_in - 1).unwrap();
+            prop_assert!(elapsed + now.grows_in <= ramp.micros);
+            let before = ramp.stage_at(elapsed + now.grows_in - 1).unwrap();
             prop_assert!(now.parts <= before.parts && before.parts < 2 * now.parts, "{:?} {:?}", now, before);
-            if let Some(then) = slope.stage_at(elapsed + now.grows_in) {
+            if let Some(then) = ramp.stage_at(elapsed + now.grows_in) {
                 prop_assert!(then.parts >= 2 * now.parts);
             }
-            prop_assert!(slope.stage_at(slope.length).is_none());
+            prop_assert!(ramp.stage_at(ramp.micros).is_none());
         }
 
         /// The share of any run of calls passes, or of every `stride`th of them, give or take eight calls.
@@ -307,14 +293,13 @@ mod tests {
         /// A quota that warms up brings no more than the share of the tokens, and hardly less.
         #[test]
         fn quota_grows_with_the_share(
-            slope in slopes(),
+            ramp in ramps(),
             elapsed: u64,
             limit: u32,
             nanos in 1..1u64 << 40,
             burst: u32,
         ) {
-            let ramp = Ramp { shape: slope.shape, length: Duration::from_micros(slope.length) };
-            let elapsed = Duration::from_micros(elapsed % (2 * slope.length));
+            let elapsed = Duration::from_micros(elapsed % (2 * ramp.micros));
             let full = Quota::per(limit, Duration::from_nanos(nanos)).unwrap().burst(burst);
             let quota = ramp.quota_at(full, elapsed);
             prop_assert_eq!(quota.limit(), limit);
@@ -342,7 +327,7 @@ mod tests {
         let thousandths =
             [0, 1, 2, 3, 4, 5, 6].map(|second| (steps.share_at(Duration::from_secs(second)) * 1e3).round() as u32);
         assert_eq!(thousandths, [1, 10, 50, 100, 250, 500, 1_000]);
-        assert_eq!(steps.slope().stage_at(1_500_000).map(|stage| stage.grows_in), Some(500_000));
+        assert_eq!(steps.stage_at(1_500_000).map(|stage| stage.grows_in), Some(500_000));
         let linear = Ramp::linear(Duration::from_secs(10));
         let thousandths = [0, 5, 10].map(|second| (linear.share_at(Duration::from_secs(second)) * 1e3).round() as u32);
         assert_eq!(thousandths, [1, 500, 1_000]);

@@ -93,13 +93,32 @@ impl<T: LiveValue> Live<T> {
     #[inline]
     #[must_use]
     pub fn get(&self) -> T {
-        // ORDERING: Relaxed, here and in `set`: the word is the whole value and publishes nothing.
-        NonZeroU64::new(self.word.load(Ordering::Relaxed)).map_or(self.initial, T::of_word)
+        // ORDERING: Relaxed, here and below: the word is the whole value and publishes nothing.
+        self.of_word(self.word.load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    fn of_word(&self, word: u64) -> T {
+        NonZeroU64::new(word).map_or(self.initial, T::of_word)
     }
 
     /// Replaces the value, for calls that begin from now on.
     pub fn set(&self, value: T) {
         self.word.store(value.to_word().get(), Ordering::Relaxed);
+    }
+
+    /// Changes a part of the value, and keeps what other threads change meanwhile.
+    ///
+    /// An error changes nothing.
+    pub(crate) fn update<E>(&self, change: impl Fn(T) -> Result<T, E>) -> Result<(), E> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        loop {
+            let changed = change(self.of_word(word))?.to_word().get();
+            match self.word.compare_exchange_weak(word, changed, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(present) => word = present,
+            }
+        }
     }
 }
 

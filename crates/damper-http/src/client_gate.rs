@@ -187,7 +187,6 @@ macro_rules! client_layer {
     ($layer:ident<$gate:ident, $other:ident>, $completion:ty, $observer:ty, $service:ident, $field:literal) => {
         impl<$gate, $other> $layer<$gate, $other> {
             /// Returns the side of the layer, for a stack.
-            #[cfg(feature = "tower")]
             pub(crate) const fn side(&self) -> &ClientGate<$gate, $completion, $observer> {
                 &self.0
             }
@@ -200,7 +199,6 @@ macro_rules! client_layer {
             }
         }
 
-        #[cfg(feature = "tower")]
         impl<$gate, $other: Clone, S> tower_layer::Layer<S> for $layer<$gate, $other>
         where
             $gate: Gate<Wait: damper_core::gate::WaitsWith<S>> + Clone,

@@ -9,15 +9,12 @@ pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;
 pub use crate::retry::classify::is_unprocessed;
-#[cfg(feature = "tower")]
 pub use crate::rewrite::OptionalRewrite;
-#[cfg(feature = "tower")]
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, PeerLimit, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};
 pub use crate::timed_body::{BodyLimits, TimedBody};
 pub use crate::wire::{ERROR_DOMAIN, QUOTA_SUBJECT, error_reason};
 
-#[cfg(feature = "tower")]
 pub use of_stacks::{reason_of, stack_error};
 
 use crate::Head;
@@ -34,7 +31,6 @@ pub fn with_peer<'a>(head: Head<'a>, peer: Option<&'a SocketAddr>) -> Head<'a> {
     head.with_peer(peer)
 }
 
-#[cfg(feature = "tower")]
 mod of_stacks {
     use crate::{StackError, StackPart, StackProtocol};
     use alloc::boxed::Box;

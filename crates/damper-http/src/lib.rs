@@ -30,7 +30,7 @@
 //!
 //! ```
 //! # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-//! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+//! # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 //! use damper::http::client_stack;
 //! use damper::{BreakerConfig, Retry, RetryBudget};
 //! use http_body_util::Empty;
@@ -63,15 +63,15 @@
 //! |---|---|---|
 //! | an axum server | [`RateLimitLayer`], by `Router::layer` | `axum` |
 //! | a hyper server | `layer.for_peer(address).layer(service)` for each connection | `hyper` |
-//! | any service of tower, hyper-util's `TowerToHyperService` included | every layer of this crate | `tower` |
-//! | a client: hyper-util's, reqwest's in an [`HttpClient`], any that is a service of `http::Request` | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tower`, or `hyper`; `tokio` for the timer |
+//! | any service of tower, hyper-util's `TowerToHyperService` included | every layer of this crate | |
+//! | a client: hyper-util's, reqwest's in an [`HttpClient`], any that is a service of `http::Request` | [`CircuitBreakerLayer`] around [`RetryLayer`] around [`HedgeLayer`] around [`ThrottleLayer`] | `tokio` for the timer; `hyper` for services of hyper |
 //! | a client of a rate-limited server, which sleeps before a call | [`PacingLayer`] | the same |
-//! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | `tower` |
-//! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `tower`, or `hyper` |
-//! | a server that knows how much each request counts, and a client that passes it on | [`CriticalityLayer`], [`ClientCriticalityLayer`] | `tower`, or `hyper` |
-//! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tower`, or `hyper`; `tokio` for the timer |
-//! | a tonic server | [`RateLimitLayer`] around all services or one | `tower`; `tonic` of `damper` |
-//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tower`; `tonic` of `damper` |
+//! | all of these in the right order, around a client or before a server | [`client_stack`], [`server_stack`] | |
+//! | a server that honours its clients' timeouts, and a client that sends them | [`DeadlineLayer`], [`ClientDeadlineLayer`] | `hyper` for services of hyper |
+//! | a server that knows how much each request counts, and a client that passes it on | [`CriticalityLayer`], [`ClientCriticalityLayer`] | `hyper` for services of hyper |
+//! | a server that may have only so many calls in flight, and a client | [`ConcurrencyLayer`] or [`AdmissionLayer`], [`ClientConcurrencyLayer`] | `tokio` for the timer; `hyper` for services of hyper |
+//! | a tonic server | [`RateLimitLayer`] around all services or one | `tonic` of `damper` |
+//! | a tonic client | [`client_stack`] with `.protocol(damper::tonic::Grpc::new())`; or [`CircuitBreakerLayer`] with `.completion(damper::tonic::AtTrailers::new())`, around [`RetryLayer`] with `.protocol(damper::tonic::GrpcRetries::new())`, around [`ThrottleLayer`] with `.completion(damper::tonic::AtTrailers::rejections())` | `tonic` of `damper` |
 //!
 //! A limiter protects the receiver of load, so it belongs on the server's side. A breaker protects the caller from a failing server, so it
 //! belongs on the client's side, outside of retries. A throttle spares an overloaded server the calls that it would reject, so it belongs
@@ -162,8 +162,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![deny(clippy::std_instead_of_core)]
-// Without either of these features no code calls the layers.
-#![cfg_attr(not(any(feature = "hyper", feature = "tower")), allow(dead_code, unreachable_pub, unused_imports))]
 
 extern crate alloc;
 extern crate std;
@@ -185,7 +183,6 @@ mod peer;
 mod rate_limit;
 mod retry;
 mod rewrite;
-#[cfg(feature = "tower")]
 mod stack;
 mod telemetry;
 mod throttle;
@@ -206,7 +203,7 @@ pub use concurrency::{
     ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, RequestClasses, ShadowedGate,
 };
 pub use criticality::{CallClass, ClassHeaders, ClientCriticalityLayer, CriticalityLayer, TenantNameError};
-pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, RequestDeadline, TimeoutUnit};
+pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, Deadlines, RequestDeadline, TimeoutUnit};
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 pub use limit::{
@@ -220,8 +217,6 @@ pub use retry::{
     Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
     RetryProtocol, Retrying, TransientFailures,
 };
-pub use rewrite::RewriteService;
-#[cfg(feature = "tower")]
 pub use stack::{
     AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart,
     Explanation, HttpClient, HttpProtocol, PartOutcome, RequestNotMade, ServerStack, StackError, StackPart,

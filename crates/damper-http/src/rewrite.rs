@@ -23,24 +23,8 @@ impl<T, L> RewriteService<T, L> {
     pub(crate) fn new(service: T, layer: L) -> Self {
         Self { service, layer }
     }
-
-    /// Returns the service behind the layer.
-    pub fn get_ref(&self) -> &T {
-        &self.service
-    }
-
-    /// Returns the service behind the layer.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.service
-    }
-
-    /// Returns the service without the layer.
-    pub fn into_inner(self) -> T {
-        self.service
-    }
 }
 
-#[cfg(feature = "tower")]
 impl<T: tower_service::Service<Request<B>>, L: Rewrite, B> tower_service::Service<Request<B>> for RewriteService<T, L> {
     type Response = T::Response;
     type Error = T::Error;
@@ -74,17 +58,14 @@ impl<T: hyper::service::Service<Request<B>>, L: Rewrite, B> hyper::service::Serv
 
 /// A layer that changes the heads of requests, or none.
 #[derive(Clone, Debug)]
-#[cfg(feature = "tower")]
 pub struct OptionalRewrite<L>(Option<L>);
 
-#[cfg(feature = "tower")]
 impl<L> From<Option<L>> for OptionalRewrite<L> {
     fn from(layer: Option<L>) -> Self {
         Self(layer)
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L> OptionalRewrite<L> {
     /// Returns the layer, if there is one.
     pub const fn get(&self) -> Option<&L> {
@@ -92,7 +73,6 @@ impl<L> OptionalRewrite<L> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L: Rewrite> Rewrite for OptionalRewrite<L> {
     #[inline]
     fn rewrite<B>(&self, request: &mut Request<B>) {
@@ -102,7 +82,6 @@ impl<L: Rewrite> Rewrite for OptionalRewrite<L> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L: Clone, T> tower_layer::Layer<T> for OptionalRewrite<L> {
     type Service = RewriteService<T, Self>;
 

@@ -49,7 +49,7 @@ use damper_tower::GateService;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "hyper"))] {
+/// # #[cfg(feature = "hyper")] {
 /// use damper::http::ThrottleLayer;
 /// use damper::CallError;
 /// use http_body_util::Empty;

@@ -9,9 +9,11 @@ use core::task::{Context, Poll};
 use damper_core::gate::Answer;
 use hyper::service::Service;
 
-/// A service of hyper as one of tower, which is always ready. Calls of a [`GateService`] that wait keep it.
+/// A service of hyper as one of tower, which is always ready.
+///
+/// Calls that wait or are made again keep it.
 #[derive(Clone, Debug)]
-pub struct HyperService<S>(S);
+pub struct HyperService<S>(pub S);
 
 impl<S: Service<R>, R> tower_service::Service<R> for HyperService<S> {
     type Response = S::Response;

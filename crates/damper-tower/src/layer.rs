@@ -2,13 +2,13 @@
 
 use crate::side::Stand;
 use crate::{EveryErr, GateService, OkOrErr, Plain};
-use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::{AskCost, Costs, Gate, PerKey, Waits, WaitsWith};
+#[cfg(doc)]
+use damper_core::gate::PerKey;
+use damper_core::gate::{AskCost, Costs, Gate, Waits, WaitsWith};
 use damper_core::internal::Patient;
 use damper_core::setting::Setting;
-use damper_core::store::{Keyed, Template};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -20,7 +20,7 @@ use damper_core::time::TokioSleep;
 /// | a breaker, a throttle | `GateLayer::new(&GATE)` of a `static`, or `GateLayer::new(arc)` |
 /// | a limiter, a bulkhead, an adaptive limit | `GateLayer::limit(&GATE)`, or `GateLayer::limit(arc)` |
 /// | an admission | `GateLayer::new(gate)` with a `Classes` of [`gate`](damper_core::gate), which says the class of each request |
-/// | one per key | [`GateLayer::by`](Self::by), [`GateLayer::limit_by`](Self::limit_by) |
+/// | one per key | `GateLayer::new(gate)` or `GateLayer::limit(gate)`, with a [`PerKey`] |
 /// | with costs, exempt, in shadow mode, one behind the other, your own | `GateLayer::new(gate)` with a gate of [`gate`](damper_core::gate) |
 ///
 /// The caller gets [`CallError::Refused`](damper_core::CallError::Refused) with the refusal, or
@@ -95,9 +95,6 @@ pub struct GateLayer<X> {
 /// A layer before services of any request: with the gate `G`, which reads results by `J`.
 pub type PlainLayer<G, J = EveryErr> = GateLayer<Plain<G, J>>;
 
-/// A layer with a gate for each key that `F` takes from requests, in a store of damper.
-pub type KeyedLayer<F, K, T, S, J = EveryErr> = PlainLayer<PerKey<F, Arc<Keyed<K, T, S>>>, J>;
-
 impl<X: Stand> GateLayer<X> {
     /// Creates a layer of this side, such as a `Client` of `damper::http`.
     pub const fn at(side: X) -> Self {
@@ -161,61 +158,6 @@ impl<G: Gate> PlainLayer<G, OkOrErr> {
     }
 }
 
-impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S, OkOrErr> {
-    /// Creates a layer with a limit for each key that `key` takes from requests, as [`by`](GateLayer::by) does for other gates.
-    ///
-    /// It reads results as [`limit`](GateLayer::limit) does.
-    pub fn limit_by<R>(key: F, store: impl Into<Arc<Keyed<K, T, S>>>) -> Self
-    where
-        F: Fn(&R) -> K,
-    {
-        Self::reading(PerKey::new(key, store.into()), OkOrErr)
-    }
-}
-
-impl<F, K, T: Template<K>, S> KeyedLayer<F, K, T, S> {
-    /// Creates a layer with a gate for each key that `key` takes from requests.
-    ///
-    /// The store is of breakers or throttles. For limits, see [`limit_by`](GateLayer::limit_by). For gates of yours, [`new`](Self::new) takes a `PerKey` with an
-    /// [`AskKey`](damper_core::gate::AskKey) of yours. Pass an `Arc` to keep the store, for looking at it and
-    /// for controlling it. A key is owned: for a host, return a `String`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
-    /// use damper::gate::Ending;
-    /// use damper::tower::GateLayer;
-    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
-    ///
-    /// struct Query {
-    ///     shard: u32,
-    /// }
-    ///
-    /// enum DatabaseError {
-    ///     Constraint,
-    ///     Connection,
-    /// }
-    ///
-    /// let shards = KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 64)?;
-    /// let layer = GateLayer::by(|query: &Query| query.shard, shards).classify(|result: &Result<u32, DatabaseError>| {
-    ///     match result {
-    ///         Ok(_) => Ending::Success,
-    ///         Err(DatabaseError::Constraint) => Ending::Declined, // the database works
-    ///         Err(DatabaseError::Connection) => Ending::Broken,
-    ///     }
-    /// });
-    /// # let _ = layer;
-    /// # Ok::<(), damper::OutOfRange>(())
-    /// ```
-    pub fn by<R>(key: F, store: impl Into<Arc<Keyed<K, T, S>>>) -> Self
-    where
-        F: Fn(&R) -> K,
-    {
-        Self::reading(PerKey::new(key, store.into()), EveryErr)
-    }
-}
-
 impl<G, J> PlainLayer<G, J> {
     /// Creates a layer with this gate, which reads results as `classify` does.
     ///
@@ -228,6 +170,37 @@ impl<G, J> PlainLayer<G, J> {
     ///
     /// The closure returns an [`Ending`](damper_core::gate::Ending), or a [`Verdict`](damper_core::gate::Verdict). It is cloned for every call,
     /// which costs nothing if it captures nothing. It names the service's response and error.
+    ///
+    /// # Examples
+    ///
+    /// A breaker for each shard:
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_tower as tower; }
+    /// use damper::gate::{Ending, PerKey};
+    /// use damper::tower::GateLayer;
+    /// use damper::{BreakerConfig, KeyedCircuitBreaker};
+    /// use std::sync::Arc;
+    ///
+    /// struct Query {
+    ///     shard: u32,
+    /// }
+    ///
+    /// enum DatabaseError {
+    ///     Constraint,
+    ///     Connection,
+    /// }
+    ///
+    /// let shards = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 64)?);
+    /// let gate = PerKey::new(|query: &Query| query.shard, shards);
+    /// let layer = GateLayer::new(gate).classify(|result: &Result<u32, DatabaseError>| match result {
+    ///     Ok(_) => Ending::Success,
+    ///     Err(DatabaseError::Constraint) => Ending::Declined, // the database works
+    ///     Err(DatabaseError::Connection) => Ending::Broken,
+    /// });
+    /// # let _ = layer;
+    /// # Ok::<(), damper::OutOfRange>(())
+    /// ```
     pub fn classify<T, E, V, F>(self, classify: F) -> PlainLayer<G, F>
     where
         F: Fn(&Result<T, E>) -> V,

@@ -35,8 +35,8 @@
 //!
 //! | constructor | puts a service behind | its error |
 //! |---|---|---|
-//! | [`GateLayer::new`], [`by`](GateLayer::by) | a circuit breaker or a throttle, which learns from errors, or one per key | [`CallError<E>`](damper_core::CallError), `CallError<E, Throttled>` |
-//! | [`GateLayer::limit`], [`limit_by`](GateLayer::limit_by) | a rate limiter, a bulkhead or an adaptive limit, which refuses or makes wait, or one per key | `CallError<E, Denied>`, `CallError<E, BulkheadFull>` |
+//! | [`GateLayer::new`] | a circuit breaker or a throttle, which learns from errors, or one per key | [`CallError<E>`](damper_core::CallError), `CallError<E, Throttled>` |
+//! | [`GateLayer::limit`] | a rate limiter, a bulkhead or an adaptive limit, which refuses or makes wait, or one per key | `CallError<E, Denied>`, `CallError<E, BulkheadFull>` |
 //! | [`GateLayer::at`] | any gate, by the rules of another protocol: a `ClientGate` of `damper::http` | that of the protocol |
 //!
 //! [`PacingLayer`] makes wait what the server's limit would reject, and makes rejected calls again (`RetryError<E>`). Without retries it is a
@@ -87,7 +87,7 @@ mod side;
 mod unwinding;
 
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
-pub use layer::{GateLayer, KeyedLayer, PlainLayer};
-pub use pacing::{PacedSide, PacingLayer, PacingService};
+pub use layer::{GateLayer, PlainLayer};
+pub use pacing::{PacingLayer, PacingService};
 pub use plain::Plain;
 pub use service::GateService;

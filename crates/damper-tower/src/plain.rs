@@ -1,6 +1,6 @@
 //! A gate before services of any request.
 
-use crate::side::{Side, Stand};
+use crate::side::{Judged, Side, Stand};
 use crate::{ClassifyResult, EveryErr};
 use core::fmt;
 use damper_core::CallError;
@@ -43,7 +43,7 @@ where
 
     #[inline]
     fn hold(&self, permit: G::Permit, _: &R) -> Self::Held {
-        Judged { permit, classify: self.classify.clone() }
+        Judged { permit, judge: self.classify.clone() }
     }
 
     #[inline]
@@ -59,7 +59,7 @@ where
     #[inline]
     fn judge(held: &mut Option<Self::Held>, result: &Result<T, E>) {
         let verdict = match held {
-            Some(Judged { classify, .. }) if G::Permit::LEARNS => classify.verdict(result),
+            Some(Judged { judge, .. }) if G::Permit::LEARNS => judge.verdict(result),
             _ => Verdict::of(Ending::Success),
         };
         held.take().end(&verdict);
@@ -73,28 +73,6 @@ where
     #[inline]
     fn failed(error: E) -> Self::Error {
         CallError::Failed(error)
-    }
-}
-
-/// The permit of a call that ends with its future, and the judge of its result.
-#[derive(Debug)]
-pub struct Judged<P, J> {
-    permit: P,
-    classify: J,
-}
-
-impl<P: Permit, J> Permit for Judged<P, J> {
-    const LEARNS: bool = P::LEARNS;
-    const HOLDS: bool = P::HOLDS;
-
-    #[inline]
-    fn end(self, verdict: &Verdict) {
-        self.permit.end(verdict);
-    }
-
-    #[inline]
-    fn panicked(self) {
-        self.permit.panicked();
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where a gate stands.
 
-use damper_core::gate::{AnswerOf, Gate, Permit};
+use damper_core::gate::{AnswerOf, Gate, Permit, Verdict};
 
 /// A gate with all that a layer does around it, beside deciding.
 ///
@@ -75,4 +75,28 @@ pub trait Side<R, T, E>: Stand {
 
     /// Returns the error of the service's readiness, which belongs to no call.
     fn failed(error: E) -> Self::Error;
+}
+
+/// The permit of a call that ends with its future, and the judge of its result.
+#[derive(Debug)]
+pub struct Judged<P, J> {
+    /// The permit.
+    pub permit: P,
+    /// Reads the result.
+    pub judge: J,
+}
+
+impl<P: Permit, J> Permit for Judged<P, J> {
+    const LEARNS: bool = P::LEARNS;
+    const HOLDS: bool = P::HOLDS;
+
+    #[inline]
+    fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
+    }
+
+    #[inline]
+    fn panicked(self) {
+        self.permit.panicked();
+    }
 }

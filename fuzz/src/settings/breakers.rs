@@ -4,7 +4,6 @@ use super::{AnyDuration, MOST_CALLS, Pass, names};
 use crate::models::timer::Timer;
 use arbitrary::Arbitrary;
 use damper::breaker::{BreakerConfigBuilder, Window};
-use damper::word32::Word32Error;
 use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock, OutOfRange};
 use std::time::Duration;
 
@@ -161,21 +160,17 @@ impl BreakersInput {
         let breaker = match CircuitBreaker32::new(config, &timer) {
             Ok(breaker) => breaker,
             Err(error) => {
-                match error {
-                    Word32Error::OutOfRange(refused) => {
-                        let (value, most) = match refused.setting() {
-                            "failure_threshold" => (config.failure_threshold(), (1 << 21) - 1),
-                            "max_probes" => (config.max_probes(), 31),
-                            "successes_to_close" => (config.successes_to_close(), 31),
-                            _ => panic!("{error}"),
-                        };
-                        assert!(value > most, "{error}");
-                        names(&error, &[&value.to_string(), &most.to_string()]);
+                let (value, most) = match error.setting() {
+                    "failure_threshold" => (config.failure_threshold(), (1 << 21) - 1),
+                    "max_probes" => (config.max_probes(), 31),
+                    "successes_to_close" => (config.successes_to_close(), 31),
+                    setting => {
+                        assert_eq!(error.value().to_string(), "set", "{error}");
+                        return names(&error, &[setting, "left out"]);
                     }
-                    Word32Error::Unsupported(setting) => names(&error, &[setting]),
-                    error => panic!("{error}"),
-                }
-                return;
+                };
+                assert!(value > most, "{error}");
+                return names(&error, &[&value.to_string(), &most.to_string()]);
             }
         };
         for &(pass, call) in self.calls.iter().take(MOST_CALLS) {

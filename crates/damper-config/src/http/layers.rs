@@ -235,7 +235,7 @@ impl AdmissionSettings {
     /// request.
     #[must_use]
     pub fn layer(&self) -> AdmissionLayer<TokioSleep, ProbedGradient> {
-        AdmissionLayer::new(Arc::new(self.adaptive())).longest_wait(self.max_wait).named(self.name())
+        ConcurrencyLayer::admission(self.adaptive()).longest_wait(self.max_wait).named(self.name())
     }
 
     /// Builds a layer for a server, with a [fixed](Self::fixed) gate.
@@ -243,6 +243,6 @@ impl AdmissionSettings {
     /// Requests without a deadline wait for [`max_wait`](Self::max_wait) at most.
     #[must_use]
     pub fn fixed_layer(&self) -> AdmissionLayer<TokioSleep, FixedLimit> {
-        AdmissionLayer::new(Arc::new(self.fixed())).longest_wait(self.max_wait).named(self.name())
+        ConcurrencyLayer::admission(self.fixed()).longest_wait(self.max_wait).named(self.name())
     }
 }

@@ -7,8 +7,8 @@ use damper_core::gate::Forecast;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::limit::{Algorithm, FixedWindow, KeyedAlgorithm, RateLimiter, SlidingCounter, TokenBucket};
 use damper_core::time::{DefaultClock, Seed};
-use damper_core::{OutOfRange, Quota, SetQuotaError};
-use damper_http::wire::{TrustedProxies, TrustedProxiesError};
+use damper_core::{InvalidText, OutOfRange, Quota, SetQuotaError};
+use damper_http::wire::TrustedProxies;
 use damper_http::{
     ByHeader, Detail, Head, Headers, KeyedLimit, Limit, LimitDecision, MarkingLayer, NoWait, PerClient, RateLimitLayer,
     Refusal,
@@ -110,7 +110,7 @@ pub enum ConfiguredLimitError {
     /// Its table of keys cannot be built, or its algorithm cannot count that many requests.
     OutOfRange(OutOfRange),
     /// A trusted proxy is not a network, or is the network of all addresses.
-    Proxies(TrustedProxiesError),
+    Proxies(InvalidText),
     /// Its algorithm works only for all requests together, not per key.
     NotKeyed {
         /// Its name in the settings.
@@ -126,8 +126,8 @@ impl From<OutOfRange> for ConfiguredLimitError {
     }
 }
 
-impl From<TrustedProxiesError> for ConfiguredLimitError {
-    fn from(error: TrustedProxiesError) -> Self {
+impl From<InvalidText> for ConfiguredLimitError {
+    fn from(error: InvalidText) -> Self {
         Self::Proxies(error)
     }
 }

@@ -3,13 +3,14 @@
 use super::ConfiguredLimit;
 use crate::settings::RateLimitSettings;
 use damper_http::internal::{OptionalRewrite, PeerLimit};
-use damper_http::{Explain, ExplainedPart, MarkingLayer, RateLimitLayer, RewriteService};
+use damper_http::{Explain, ExplainedPart, MarkingLayer, RateLimitLayer};
 use http::Request;
 use std::net::SocketAddr;
 use tower_layer::Layer;
 
 type Refusing = RateLimitLayer<Option<ConfiguredLimit>>;
 type Marking = OptionalRewrite<MarkingLayer<Option<ConfiguredLimit>>>;
+type Marked<S> = <Marking as Layer<S>>::Service;
 
 /// The rate limit of a server's stack: it refuses requests, or marks them, or there is none.
 #[derive(Clone, Debug)]
@@ -38,9 +39,9 @@ impl ServerRateLimit {
 
 impl<S> Layer<S> for ServerRateLimit
 where
-    Refusing: Layer<RewriteService<S, Marking>>,
+    Refusing: Layer<Marked<S>>,
 {
-    type Service = <Refusing as Layer<RewriteService<S, Marking>>>::Service;
+    type Service = <Refusing as Layer<Marked<S>>>::Service;
 
     fn layer(&self, service: S) -> Self::Service {
         Layer::layer(&self.refusing, Layer::layer(&self.marking, service))

@@ -284,36 +284,31 @@ impl<C: Clock> Reload<BulkheadSettings> for Arc<Bulkhead<C>> {
     }
 }
 
-/// Changes the multiplier and the largest share that is refused.
-impl<C: Clock> Reload<ThrottleSettings> for Arc<AdaptiveThrottle<C>> {
-    fn takes(&self, change: &SettingChange) -> bool {
-        change.is_live()
-    }
+/// Makes throttles a target.
+macro_rules! throttle {
+    ($(#[$attribute:meta])* [$($parameters:tt)*] $throttle:ty) => {
+        $(#[$attribute])*
+        impl<$($parameters)*> Reload<ThrottleSettings> for Arc<$throttle> {
+            fn may_refuse(&self) -> bool {
+                false
+            }
 
-    fn may_refuse(&self) -> bool {
-        false
-    }
-
-    fn apply(&self, _: &ThrottleSettings, new: &ThrottleSettings) -> Result<(), String> {
-        self.set_multiplier(new.multiplier()).map_err(|error| error.to_string())?;
-        self.set_max_refused(new.max_refused()).map_err(|error| error.to_string())
-    }
+            fn apply(&self, _: &ThrottleSettings, new: &ThrottleSettings) -> Result<(), String> {
+                self.set_multiplier(new.multiplier()).map_err(|error| error.to_string())?;
+                self.set_max_refused(new.max_refused()).map_err(|error| error.to_string())
+            }
+        }
+    };
 }
 
-/// Changes the multiplier and the largest share that is refused of all keys, including later ones.
-impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> Reload<ThrottleSettings> for Arc<KeyedThrottle<K, C, S>> {
-    fn takes(&self, change: &SettingChange) -> bool {
-        change.is_live()
-    }
+throttle! {
+    /// Changes the multiplier and the largest share that is refused.
+    [C: Clock] AdaptiveThrottle<C>
+}
 
-    fn may_refuse(&self) -> bool {
-        false
-    }
-
-    fn apply(&self, _: &ThrottleSettings, new: &ThrottleSettings) -> Result<(), String> {
-        self.set_multiplier(new.multiplier()).map_err(|error| error.to_string())?;
-        self.set_max_refused(new.max_refused()).map_err(|error| error.to_string())
-    }
+throttle! {
+    /// Changes the multiplier and the largest share that is refused of all keys, including later ones.
+    [K: Hash + Eq, C: Clock + Clone, S: BuildHasher] KeyedThrottle<K, C, S>
 }
 
 /// Changes all settings but the budget.

@@ -34,7 +34,7 @@ use super::window::{OutcomeCounts, WindowShape};
 use super::wrapping_micros::WrappingMicros;
 #[cfg(target_has_atomic = "64")]
 use crate::digest::Digest;
-use crate::ramp::{RampShape, Slope};
+use crate::ramp::{Ramp, RampShape};
 use crate::sync::{Field, Ordering, Versioned64, const_unless_loom};
 use crate::time::{Micros, MicrosReading, random};
 use core::time::Duration;
@@ -115,10 +115,8 @@ impl RecordWords {
             None => 0,
         };
         let (ramp, length) = match config.ramp() {
-            Some(ramp) => match ramp.slope() {
-                Slope { shape: RampShape::Steps, length } => (STEPS, length),
-                Slope { shape: RampShape::Linear, length } => (LINEAR, length),
-            },
+            Some(Ramp { shape: RampShape::Steps, micros }) => (STEPS, micros),
+            Some(Ramp { shape: RampShape::Linear, micros }) => (LINEAR, micros),
             None => (0, 0),
         };
         // All in the ranges that `BreakerConfigBuilder::build` checks, except for the duration of a slow call.
@@ -417,14 +415,14 @@ impl BreakerSettings<'_> {
         TIME.get(self.record.half_open.load(Ordering::Relaxed))
     }
 
-    fn slope(self) -> Option<Slope> {
+    fn ramp(self) -> Option<Ramp> {
         let shape = match RAMP.get(self.record.trip.load(Ordering::Relaxed)) {
             STEPS => RampShape::Steps,
             LINEAR => RampShape::Linear,
             _ => return None,
         };
         let half = |word: &Versioned64| HALF_RAMP.get(word.load(Ordering::Relaxed));
-        Some(Slope { shape, length: half(&self.record.wait) << HALF_RAMP.bits() | half(&self.record.half_open) })
+        Some(Ramp { shape, micros: half(&self.record.wait) << HALF_RAMP.bits() | half(&self.record.half_open) })
     }
 }
 
@@ -504,7 +502,7 @@ impl Settings for BreakerSettings<'_> {
     fn share(self, current: Snapshot<u64>, now: MicrosReading) -> Option<Share> {
         // Until the start is recorded, the ramp is at its beginning.
         let since = self.state.since(current.generation()).unwrap_or(now.micros);
-        let stage = self.slope()?.stage_at(now.micros.saturating_sub(since))?;
+        let stage = self.ramp()?.stage_at(now.micros.saturating_sub(since))?;
         Some(Share { stage, seed: random::scatter(current.generation().to_bits().into(), since) })
     }
 }

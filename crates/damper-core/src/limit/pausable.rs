@@ -2,7 +2,7 @@
 
 use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
 use crate::gate::Forecast;
-use crate::ramp::{Slope, Turns};
+use crate::ramp::Turns;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::random::scatter;
 use crate::time::{Clock, DefaultClock, FixedFrequency, Frequency, Ticks};
@@ -82,7 +82,7 @@ pub struct Pausable<L, C = DefaultClock> {
     /// The longest pause so far, in ticks.
     longest: AtomicU64,
     /// The return after a pause.
-    ramp: Option<Slope>,
+    ramp: Option<Ramp>,
     turns: Turns,
     clock: C,
 }
@@ -144,7 +144,7 @@ impl<L, C: Clock> Pausable<L, C> {
     /// ```
     pub fn ramp(self, ramp: Ramp) -> Result<Self, OutOfRange> {
         ramp.check("ramp")?;
-        Ok(Self { ramp: Some(ramp.slope()), ..self })
+        Ok(Self { ramp: Some(ramp), ..self })
     }
 
     /// Returns the limiter inside.
@@ -256,12 +256,12 @@ impl<L, C: Clock> Pausable<L, C> {
     ///
     /// If it is not one of the share, returns when the share has doubled.
     fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
-        let slope = self.ramp?;
+        let ramp = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
         // A pause that counts as passed although its end is ahead has ended long ago, and so has its ramp.
         let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
         let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
-        let stage = slope.stage_at(elapsed)?;
+        let stage = ramp.stage_at(elapsed)?;
         if turn(&self.turns, stage.parts, scatter(0, until)) {
             return None;
         }

@@ -11,6 +11,7 @@
 //! - a limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
 
 use super::Quota;
+use crate::digest::Digest;
 use crate::time::random::scatter;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -290,10 +291,8 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
 
 /// Returns a number for a member and a quota that is the same in all processes.
 ///
-/// FNV-1a, mixed with the quota: it decides who has one token more, so it need not resist attackers.
+/// It decides who has one token more, so it need not resist attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {
-    let hash = name
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
+    let hash = name.iter().fold(Digest::EMPTY, |digest, &byte| digest.with(byte.into())).get();
     scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))
 }

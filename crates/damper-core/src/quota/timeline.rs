@@ -197,7 +197,7 @@ impl Timeline {
     }
 
     /// Creates a timeline of its fields, as a counterexample of a proof has them.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "alloc", not(any(loom, shuttle))))]
     pub(crate) const fn of_fields(fields: [u64; 8], deepest_debt: u64, unlimited: bool) -> Self {
         let [origin, start, mult, inverse, brought, shape, deepest_ever, behind] = fields;
         let tempo = Tempo { mult, inverse, brought, shape };
@@ -266,6 +266,7 @@ impl Timeline {
     }
 
     /// Returns the position of the tick `now`, rounded down to units.
+    #[cfg(any(test, feature = "alloc", target_has_atomic = "64"))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
         self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)

@@ -171,8 +171,7 @@ macro_rules! atomic {
                 count_access();
                 count_write();
                 if FLAW.get() == Some(Flaw::BlindExchange) {
-                    self.0.swap(new, success);
-                    return Ok(current);
+                    return Ok(self.0.swap(new, success));
                 }
                 self.0.compare_exchange(current, new, flawed(success), failure)
             }
@@ -262,8 +261,7 @@ impl AtomicBool {
     ) -> Result<bool, bool> {
         count_write();
         if FLAW.get() == Some(Flaw::BlindExchange) {
-            self.0.swap(new, success);
-            return Ok(current);
+            return Ok(self.0.swap(new, success));
         }
         self.0.compare_exchange(current, new, flawed(success), flawed(failure))
     }

@@ -5,10 +5,11 @@
 
 use super::call_counts::{BucketNumber, CallCounts, CallOutcome, CallSums};
 use super::permit::sealed::Throttle;
-use super::phase::{LiveRule, Phase, Rule, WHOLE};
+use super::phase::{Phase, Rule, WHOLE};
 use super::{ThrottlePermit, ThrottleStatus, Throttled};
 use crate::breaker::Verdict;
 use crate::gate::Forecast;
+use crate::setting::Live;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, random};
 use crate::{CallError, OutOfRange};
@@ -88,7 +89,7 @@ pub struct AdaptiveThrottle<C = DefaultClock> {
     sent: AtomicU64,
     /// The state of the generator that draws the calls to refuse; 0 before it has a seed.
     random: AtomicU64,
-    rule: LiveRule,
+    rule: Live<Rule>,
     micros: LazyMicros,
     clock: C,
 }
@@ -131,7 +132,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
                 phase: AtomicU64::new(Phase::Formula.word()),
                 sent: AtomicU64::new(0),
                 random: AtomicU64::new(seed),
-                rule: LiveRule::new(Rule::DEFAULT),
+                rule: Live::new(Rule::DEFAULT),
                 micros: LazyMicros::new(),
                 clock,
             }
@@ -203,7 +204,7 @@ impl<C: Clock> AdaptiveThrottle<C> {
     ///
     /// [`OutOfRange`] if it is not 1.0 to 10.0. Then nothing has changed.
     pub fn set_multiplier(&self, calls: f64) -> Result<(), OutOfRange> {
-        self.rule.change(|rule| rule.with_multiplier(calls))
+        self.rule.update(|rule| rule.with_multiplier(calls))
     }
 
     /// Changes the [largest share that is refused](Self::max_refused) while calls are made. The counts stay.
@@ -231,14 +232,13 @@ impl<C: Clock> AdaptiveThrottle<C> {
     /// # Ok::<(), damper::throttle::Throttled>(())
     /// ```
     pub fn set_max_refused(&self, share: f64) -> Result<(), OutOfRange> {
-        self.rule.change(|rule| rule.with_max_refused(share))
+        self.rule.update(|rule| rule.with_max_refused(share))
     }
 
     /// Sets all of the rule.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub(super) fn set_rule(&self, rule: Rule) {
-        // It cannot fail.
-        _ = self.rule.change(|_| Ok(rule));
+        self.rule.set(rule);
     }
 
     /// Makes one call if the throttle lets it pass. `Err` is a rejection. A panic is no verdict.

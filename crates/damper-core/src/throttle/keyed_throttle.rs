@@ -1,8 +1,9 @@
 //! A throttle for every key.
 
-use super::phase::{LiveRule, Rule};
+use super::phase::Rule;
 use super::{AdaptiveThrottle, Throttled};
 use crate::breaker::Verdict;
+use crate::setting::Live;
 use crate::store::{Evictable, Keyed, Template};
 use crate::time::{Clock, DefaultClock, Seed};
 use crate::{CallError, OutOfRange};
@@ -51,7 +52,7 @@ pub type KeyedThrottle<K, C = DefaultClock, S = Seed> = Keyed<K, ThrottleTemplat
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct ThrottleTemplate<C = DefaultClock> {
-    rule: LiveRule,
+    rule: Live<Rule>,
     /// Hashes a key to the seed of its throttle.
     ///
     /// Otherwise all throttles would refuse the same calls, first, second, and so on.
@@ -61,7 +62,7 @@ pub struct ThrottleTemplate<C = DefaultClock> {
 
 impl<C> ThrottleTemplate<C> {
     fn new(seed: Seed, clock: C) -> Self {
-        Self { rule: LiveRule::new(Rule::DEFAULT), seed, clock }
+        Self { rule: Live::new(Rule::DEFAULT), seed, clock }
     }
 }
 
@@ -184,7 +185,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedThrottle<K, C, S> {
 
     fn set_rule(&self, change: impl Fn(Rule) -> Result<Rule, OutOfRange>) -> Result<(), OutOfRange> {
         let mut result = Ok(());
-        self.change(|template| result = template.rule.change(change));
+        self.change(|template| result = template.rule.update(change));
         result
     }
 

@@ -5,7 +5,9 @@
 
 use super::call_counts::CallSums;
 use crate::out_of_range::OutOfRange;
-use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
+use crate::setting::{LiveValue, sealed::Word};
+use crate::sync::Field;
+use core::num::NonZeroU64;
 
 /// Shares are counted in ten-thousandths.
 pub(super) const WHOLE: u64 = 10_000;
@@ -52,44 +54,21 @@ impl Rule {
         OutOfRange::check_ratio("max_refused", share, 0.0..=0.99)?;
         Ok(Self { max_refused: (share * 10_000.0 + 0.5) as u32, ..self })
     }
-
-    const fn word(self) -> u64 {
-        MULTIPLIER.put(self.multiplier as u64) | MAX_REFUSED.put(self.max_refused as u64)
-    }
-
-    const fn from_word(word: u64) -> Self {
-        Self { multiplier: MULTIPLIER.get(word) as u32, max_refused: MAX_REFUSED.get(word) as u32 }
-    }
 }
 
-/// The settings of a rule in use, as one word.
-#[derive(Debug)]
-pub(super) struct LiveRule(AtomicU64);
+impl LiveValue for Rule {}
 
-impl LiveRule {
-    const_unless_loom! {
-        pub(super) const fn new(rule: Rule) -> Self {
-            Self(AtomicU64::new(rule.word()))
-        }
-    }
-
-    /// Returns the settings in force.
+/// A multiplier is at least 1, so no word is 0.
+impl Word for Rule {
     #[inline]
-    pub(super) fn get(&self) -> Rule {
-        // ORDERING: Relaxed, here and in `change`: the word is all that there is of the settings, and publishes nothing.
-        Rule::from_word(self.0.load(Ordering::Relaxed))
+    fn to_word(self) -> NonZeroU64 {
+        let word = MULTIPLIER.put(self.multiplier.into()) | MAX_REFUSED.put(self.max_refused.into());
+        NonZeroU64::new(word).unwrap_or(NonZeroU64::MIN)
     }
 
-    /// Changes one setting, and keeps what other threads change meanwhile.
-    pub(super) fn change(&self, change: impl Fn(Rule) -> Result<Rule, OutOfRange>) -> Result<(), OutOfRange> {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            let changed = change(Rule::from_word(word))?.word();
-            match self.0.compare_exchange_weak(word, changed, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(present) => word = present,
-            }
-        }
+    #[inline]
+    fn of_word(word: NonZeroU64) -> Self {
+        Self { multiplier: MULTIPLIER.get(word.get()) as u32, max_refused: MAX_REFUSED.get(word.get()) as u32 }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The settings of a breaker whose times are in its word, with all that is computed from them.
 
-use super::error::{Word32Error, check_fits};
 use super::times::WrappingTimes;
+use super::{check_fits, unsupported};
 use crate::breaker::BreakerConfig;
 use crate::breaker::state_machine::{ProbeLimits, Settings};
 use crate::breaker::state_word::{Layout, Phase, Snapshot, Word};
+use crate::out_of_range::OutOfRange;
 use crate::time::Scale;
 use core::marker::PhantomData;
 use core::time::Duration;
@@ -44,15 +45,15 @@ impl<W: Word, const UNTIL: u32, const DEADLINE: u32> FixedSettings<W, UNTIL, DEA
         max_half_open: Duration,
         hertz: u64,
         skew: u64,
-    ) -> Result<Self, Word32Error> {
+    ) -> Result<Self, OutOfRange> {
         if config.slow_rate().is_some() {
-            return Err(Word32Error::Unsupported("slow_rate"));
+            return Err(unsupported("slow_rate"));
         } else if config.probe_failure_rate().is_some() {
-            return Err(Word32Error::Unsupported("probe_failure_rate"));
+            return Err(unsupported("probe_failure_rate"));
         } else if config.cooldown_jitter() > 0 {
-            return Err(Word32Error::Unsupported("cooldown_jitter"));
+            return Err(unsupported("cooldown_jitter"));
         } else if config.ramp().is_some() {
-            return Err(Word32Error::Unsupported("ramp"));
+            return Err(unsupported("ramp"));
         }
         let (probes, successes) = (config.max_probes(), config.successes_to_close());
         if let Err(error) = check_fits("failure_threshold", config.failure_threshold(), W::LAYOUT.max_failures()) {

@@ -1,11 +1,11 @@
 //! The breaker in one word of 32 bits.
 
-use super::Word32Error;
 use super::breaker_settings::BreakerSettings32;
-use crate::breaker::permit::Breaker;
-use crate::breaker::state_word::{Generation, Phase, Snapshot, StateWord};
+use super::{FixedBreaker, unsupported};
+use crate::breaker::state_word::{Phase, Snapshot, StateWord};
 use crate::breaker::transitions::Transitions;
 use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict, guarded_call};
+use crate::out_of_range::OutOfRange;
 use crate::sync::const_unless_loom;
 use crate::time::FixedFrequency;
 use core::fmt;
@@ -56,10 +56,10 @@ impl<C: FixedFrequency + Copy> CircuitBreaker32<C> {
         ///
         /// # Errors
         ///
-        /// [`Word32Error`], which names the setting that does not fit, or that it does not have.
-        pub const fn new(config: BreakerConfig, clock: C) -> Result<Self, Word32Error> {
+        /// [`OutOfRange`] of a setting that does not fit, or that it does not have, or of the clock if its ticks wrap too soon.
+        pub const fn new(config: BreakerConfig, clock: C) -> Result<Self, OutOfRange> {
             if config.failure_rate().is_some() {
-                return Err(Word32Error::Unsupported("failure_rate"));
+                return Err(unsupported("failure_rate"));
             }
             let max_half_open = match config.max_half_open() {
                 Some(longest) => longest,
@@ -125,28 +125,6 @@ impl<C: FixedFrequency> CircuitBreaker32<C> {
     pub fn reset(&self) {
         self.force(Phase::Closed { failures: 0 });
     }
-
-    #[cold]
-    fn admit_slow(&self, current: Snapshot<u32>) -> Result<Generation, CircuitOpen> {
-        self.admit_or_refuse(current)
-    }
-
-    #[inline]
-    fn succeeded(&self, generation: Generation) {
-        if !self.word.load().is_closed_without_failure(generation) {
-            self.succeeded_slow(generation);
-        }
-    }
-
-    #[cold]
-    fn succeeded_slow(&self, generation: Generation) {
-        self.after_success(generation);
-    }
-
-    #[cold]
-    fn failed(&self, generation: Generation) {
-        self.after_failure(generation, Duration::ZERO);
-    }
 }
 
 impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
@@ -187,43 +165,15 @@ impl<C: FixedFrequency> Transitions for CircuitBreaker32<C> {
     fn changed(&self, _: Snapshot<u32>, _: Snapshot<u32>, _: Option<Cause>) {}
 }
 
-impl<C: FixedFrequency> Breaker for CircuitBreaker32<C> {
-    type Ticket = Generation;
-
+impl<C: FixedFrequency> FixedBreaker for CircuitBreaker32<C> {
     #[inline]
-    fn admit(&self) -> Result<Generation, CircuitOpen> {
-        match self.closed_generation() {
-            Ok(generation) => Ok(generation),
-            Err(current) => self.admit_slow(current),
-        }
+    fn counts_successes(&self) -> bool {
+        false
     }
 
     #[inline]
-    fn record(&self, generation: Generation, verdict: Verdict) {
-        match verdict {
-            Verdict::Success => self.succeeded(generation),
-            Verdict::Failure | Verdict::RetryAfter(_) | Verdict::DeadlineExceeded => self.failed(generation),
-            Verdict::Ignored => self.released(generation),
-        }
-    }
-
-    #[cold]
-    fn abandoned(&self, generation: Generation) {
-        if self.settings.abandoned_probes_fail && self.is_probe(generation) {
-            self.failed(generation);
-        } else {
-            self.released(generation);
-        }
-    }
-
-    fn probe_answered(&self, generation: Generation) -> Generation {
-        if !self.is_probe(generation) {
-            return generation;
-        }
-        match self.after_success(generation) {
-            Some(next) if next.is_closed() => next.generation(),
-            _ => Generation::NONE,
-        }
+    fn abandoned_probes_fail(&self) -> bool {
+        self.settings.abandoned_probes_fail
     }
 }
 

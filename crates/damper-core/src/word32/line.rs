@@ -9,7 +9,8 @@
 //! owed up to its burst, and is full again, at the latest, after as long as a burst takes to be refilled. A word beyond
 //! the burst is a full bucket too.
 
-use super::error::{Word32Error, check_fits};
+use super::check_fits;
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use crate::time::{Scale, Ticks};
 
@@ -53,7 +54,7 @@ pub(super) enum Take32 {
 
 impl Line32 {
     /// On a clock of such a frequency, which may step back by so many ticks.
-    pub(super) const fn new(quota: &Quota, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
+    pub(super) const fn new(quota: &Quota, hertz: u64, skew: u64) -> Result<Self, OutOfRange> {
         let burst = if quota.is_unlimited() { 0 } else { quota.burst_size() };
         if let Err(error) = check_fits("burst", burst, MOST_BURST) {
             return Err(error);

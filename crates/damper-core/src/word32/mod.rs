@@ -16,12 +16,12 @@
 // | `line` | `Line32`: the arithmetic of a token bucket whose positions have 32 bits |
 // | `circuit_breaker` | `CircuitBreaker32`: uses the word and the rules of `breaker` |
 // | `breaker_settings` | `FixedSettings`: the settings and times in a word; `BreakerSettings32`, those of 32 bits |
+// | `fixed_breaker` | `FixedBreaker`: how a breaker in one word, here or in `words`, admits calls and counts outcomes |
 // | `times` | `WrappingTimes`: times in few bits that wrap |
-// | `error` | `Word32Error` |
 
 mod breaker_settings;
 mod circuit_breaker;
-mod error;
+mod fixed_breaker;
 mod line;
 mod rate_limiter;
 mod times;
@@ -29,5 +29,20 @@ mod times;
 #[cfg(target_has_atomic = "64")]
 pub(crate) use breaker_settings::FixedSettings;
 pub use circuit_breaker::CircuitBreaker32;
-pub use error::Word32Error;
+pub(crate) use fixed_breaker::FixedBreaker;
 pub use rate_limiter::RateLimiter32;
+
+use crate::out_of_range::OutOfRange;
+
+/// Checks that a setting fits into 32 bits.
+const fn check_fits(setting: &'static str, value: u32, most: u32) -> Result<(), OutOfRange> {
+    match OutOfRange::check_count(setting, value as u64, 0..=most as u64) {
+        Ok(()) => Ok(()),
+        Err(error) => Err(error.note("(in 32 bits)")),
+    }
+}
+
+/// Returns the error of a setting that a breaker in one word does not have.
+pub(crate) const fn unsupported(setting: &'static str) -> OutOfRange {
+    OutOfRange::unsupported(setting).note("(for a breaker in one word)")
+}

@@ -1,8 +1,8 @@
 //! The token bucket in one word of 32 bits.
 
-use super::Word32Error;
 use super::line::{Line32, Take32};
 use crate::limit::{Allowed, Denied, Limiter, Usage};
+use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom};
 use crate::time::{FixedFrequency, Frequency, Ticks};
@@ -62,8 +62,8 @@ impl<C: FixedFrequency + Copy> RateLimiter32<C> {
         ///
         /// # Errors
         ///
-        /// [`Word32Error::OutOfRange`] if the burst is 2^28 or more.
-        pub const fn new(quota: Quota, clock: C) -> Result<Self, Word32Error> {
+        /// [`OutOfRange`] if the burst is 2^28 or more.
+        pub const fn new(quota: Quota, clock: C) -> Result<Self, OutOfRange> {
             match Line32::new(&quota, C::HERTZ, C::MAX_STEP_BACK) {
                 Ok(line) => Ok(Self { word: AtomicU32::new(0), line, quota, clock }),
                 Err(error) => Err(error),

@@ -2,7 +2,7 @@
 //!
 //! So nothing is divided at run time.
 
-use super::Word32Error;
+use crate::out_of_range::OutOfRange;
 use crate::time::Scale;
 use core::time::Duration;
 
@@ -22,18 +22,17 @@ impl<const BITS: u32> WrappingTimes<BITS> {
     ///
     /// # Errors
     ///
-    /// [`Word32Error::ClockTooFast`] if the clock's ticks wrap before these times do: times that the clock never reaches
-    /// would never pass.
-    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, Word32Error> {
-        let ticks = ticks_in(longest, hertz);
+    /// [`OutOfRange`] if the clock's ticks wrap before these times do: times that the clock never reaches would never pass.
+    pub(super) const fn up_to(longest: Duration, hertz: u64, skew: u64) -> Result<Self, OutOfRange> {
         // A quarter of the circle holds the longest duration. In many bits the circle is longer, so that old times are told longer.
         let bits = if BITS - 2 < MOST_BITS { BITS - 2 } else { MOST_BITS };
+        if let Err(error) = OutOfRange::check_count("clock", hertz, 0..=most_hertz(longest, u64::BITS - BITS + bits)) {
+            return Err(error.note("ticks a second, so that its 64 bits do not wrap within the longest time"));
+        }
+        let ticks = ticks_in(longest, hertz);
         let mut shift = 0;
         while ticks >> shift >= 1 << bits {
             shift += 1;
-        }
-        if shift + BITS > u64::BITS {
-            return Err(Word32Error::ClockTooFast { hertz, longest });
         }
         // A step back of the clock counts up to a quarter of the circle.
         let skew = skew >> shift;
@@ -70,6 +69,15 @@ impl<const BITS: u32> WrappingTimes<BITS> {
 
 /// The most bits of a duration. A unit is then 2^-21 of the longest duration.
 const MOST_BITS: u32 = 22;
+
+/// Returns the most ticks a second of a clock on which this duration has so many bits.
+const fn most_hertz(duration: Duration, bits: u32) -> u64 {
+    let most = match (((1u128 << bits) - 1) * 1_000_000_000).checked_div(duration.as_nanos()) {
+        Some(most) => most,
+        None => u64::MAX as u128,
+    };
+    if most > u64::MAX as u128 { u64::MAX } else { most as u64 }
+}
 
 const fn ticks_in(duration: Duration, hertz: u64) -> u128 {
     // Below 2^94 · 2^64 only for durations that no breaker has: they are at most 2^43 µs.

@@ -3,7 +3,6 @@
 #[cfg(feature = "alloc")]
 use damper::SlidingLog;
 use damper::time::Seed;
-use damper::word32::Word32Error;
 use damper::{
     BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Retry, SetQuotaError, SlidingCounter,
     TierError, TokenBucket,
@@ -87,19 +86,6 @@ fn tier_errors() {
     says(&TierError::Quota { tier: 2, error: SetQuotaError::Busy }, "tier 2: another thread is changing the quota");
     says(&TierError::TooMany, "there are 15 tiers, which is the maximum");
     says(&TierError::OneQuota, "the limiter has one quota for all keys, it was built without tiers");
-}
-
-#[test]
-fn word32_errors() {
-    for (error, message) in [
-        (
-            Word32Error::ClockTooFast { hertz: u64::MAX, longest: Duration::from_hours(1) },
-            "the clock has 18446744073709551615 ticks a second, its 64 bits must not wrap within four times 3600s",
-        ),
-        (Word32Error::Unsupported("slow_rate"), "a breaker in one word has no slow_rate"),
-    ] {
-        says(&error, message);
-    }
 }
 
 #[test]

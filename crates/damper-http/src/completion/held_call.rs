@@ -50,7 +50,6 @@ impl<P: Permit, W> HeldCall<P, W> {
     }
 
     /// Returns the response that the caller gets. A permit that holds on goes into its body.
-    #[cfg(feature = "tower")]
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
     pub(crate) fn respond<R, E, N>(pending: Pending<P, W>, response: Response<R>) -> Response<W::Body<P>>

@@ -149,7 +149,6 @@ impl<E: Error + 'static> ClassifyResponse<E> for EveryStatus {
 }
 
 fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
-    #[cfg(feature = "tower")]
     if crate::RequestNotMade::find_in(error).is_some() {
         return Ending::NotSent;
     }
@@ -157,12 +156,10 @@ fn ending_of_error(error: &(dyn Error + 'static)) -> Ending {
     if ending == Ending::NotSent {
         return ending;
     }
-    #[cfg(feature = "tower")]
     if crate::AttemptTimedOut::find_in(error).is_some() {
         return Ending::TimedOut;
     }
     // A protocol over HTTP has errors of its own.
-    #[cfg(feature = "tower")]
     if let Some(ending) = crate::StackError::find_in(error).and_then(crate::StackError::ending) {
         return ending;
     }

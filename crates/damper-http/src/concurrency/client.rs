@@ -50,7 +50,7 @@ use damper_tower::GateService;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+/// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::CallError;
 /// use damper::http::ClientConcurrencyLayer;
 /// use http_body_util::Empty;

@@ -30,7 +30,7 @@ pub use server::ConcurrencyLayer;
 
 /// A server's service whose calls in flight are limited.
 ///
-/// Made by [`ConcurrencyLayer`] and by [`AdmissionLayer`].
+/// Made by [`ConcurrencyLayer`].
 ///
 /// The data of its responses have to be `Bytes`. A future or a body that is dropped frees its slot at once, and so does one that panics. A request
 /// that waits gives up its place.

@@ -14,11 +14,9 @@ use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, KeyedAdaptiveLimit, KeyedBulkhead, LimitBounds};
-#[cfg(feature = "tower")]
 use damper_core::gate::Forecast;
 #[cfg(doc)]
 use damper_core::gate::Refusal;
-#[cfg(feature = "tower")]
 use damper_core::gate::WaitsWith;
 use damper_core::gate::{Ask, Exempt, Gate, PerKey, Shared, Verdict, Waits};
 use damper_core::internal::Patient;
@@ -215,7 +213,6 @@ impl<L: for<'a> Ask<Head<'a>>> ConcurrencyLayer<L> {
 
 impl<L: Gate + for<'a> Ask<Head<'a>>, V> ConcurrencyLayer<L, V> {
     /// Returns what the limit would answer to a request now, and changes nothing. An exempt request passes.
-    #[cfg(feature = "tower")]
     pub(crate) fn forecast(&self, head: &Head<'_>) -> Forecast<L::Refusal> {
         self.shared.gate.forecast(head)
     }
@@ -490,7 +487,6 @@ impl<L: Gate, V: Clone> ConcurrencyLayer<L, V> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L: Gate<Wait: WaitsWith<T>>, V: Clone, T> tower_layer::Layer<T> for ConcurrencyLayer<L, V> {
     type Service = ConcurrencyService<T, L, V>;
 

@@ -15,7 +15,7 @@ use http::{Extensions, Request};
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+/// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::Deadline;
 /// use damper::http::{CallClass, ClassHeaders, client_stack};
 /// use http::{HeaderName, Request};
@@ -86,7 +86,6 @@ impl Rewrite for ClientCriticalityLayer {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T> tower_layer::Layer<T> for ClientCriticalityLayer {
     type Service = RewriteService<T, Self>;
 

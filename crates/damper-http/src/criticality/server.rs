@@ -58,7 +58,7 @@ use http::{HeaderMap, Request};
 /// let app: Router = Router::new().route("/", get(page)).layer(stack);
 /// # let _ = app;
 /// # }
-/// # Ok::<(), damper::wire::TrustedProxiesError>(())
+/// # Ok::<(), damper::InvalidText>(())
 /// ```
 #[derive(Clone)]
 pub struct CriticalityLayer {
@@ -174,7 +174,6 @@ impl Rewrite for CriticalityLayer {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T> tower_layer::Layer<T> for CriticalityLayer {
     type Service = RewriteService<T, Self>;
 

@@ -1,23 +1,18 @@
-//! The client's layer of deadlines: finds the deadline of a request and sends the time left.
+//! The layer of a client: finds the deadline of a request and sends the time left.
 
 use super::{
-    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, DeadlineService, End, Over, Protocol, SentTimeout, Side,
-    TimeoutHeader, TimeoutUnit, Timeouts,
+    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, Deadlines, End, Over, Protocol, Role, SentTimeout, Side,
 };
 use crate::Head;
-#[cfg(feature = "tower")]
 use crate::stack::{StackPart, StackProtocol};
-use crate::telemetry::{DeadlineStage, Kind, Telemetry};
+use crate::telemetry::{DeadlineStage, Kind};
 use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::{Deadline, DeadlineExceeded};
 use damper_core::internal::exceeded;
-use damper_core::setting::Setting;
 use damper_core::time::Sleep;
-#[cfg(feature = "tokio")]
-use damper_core::time::TokioSleep;
-use http::{HeaderName, Request, Response};
+use http::{Request, Response};
 
 /// Ends a client's calls at their deadlines, and sends the time left to the server.
 ///
@@ -25,12 +20,12 @@ use http::{HeaderName, Request, Response};
 /// the request carries already, such as that of tonic's `Request::set_timeout`. It covers the call and the body of its
 /// response. The layer puts it into the request's extensions, where inner layers find it.
 ///
-/// The server gets the time left minus a [margin](Self::margin), in the [header](Self::header) that you choose. A gRPC
+/// The server gets the time left minus a [margin](ClientDeadlineLayer::margin), in the [header](ClientDeadlineLayer::header) that you choose. A gRPC
 /// request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A [`RetryLayer`](crate::RetryLayer) inside updates
 /// the header for each attempt.
 ///
 /// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
-/// [`find_in`](damper_core::DeadlineExceeded::find_in). With the [protocol](Self::protocol) gRPC it is the status `DEADLINE_EXCEEDED`. The
+/// [`find_in`](damper_core::DeadlineExceeded::find_in). With the [protocol](ClientDeadlineLayer::protocol) gRPC it is the status `DEADLINE_EXCEEDED`. The
 /// service's own errors are boxed.
 ///
 /// Put it outside of all other layers of a client, so that retries and waits share the one deadline.
@@ -39,7 +34,7 @@ use http::{HeaderName, Request, Response};
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+/// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::http::{ClientDeadlineLayer, TimeoutUnit};
 /// use damper::{Deadline, DeadlineExceeded};
 /// use http::{HeaderName, Request};
@@ -70,119 +65,60 @@ use http::{HeaderName, Request, Response};
 /// # }
 /// # }
 /// ```
+pub type ClientDeadlineLayer<S> = Deadlines<S, AtClient>;
+
+/// The settings of a client's layer.
 #[derive(Clone)]
-pub struct ClientDeadlineLayer<S> {
-    timeouts: Timeouts,
+pub struct AtClient {
     margin: Duration,
-    sleep: S,
     error: DeadlineError,
-    telemetry: Telemetry,
 }
 
 /// Makes the caller's error of a call that has ended at its deadline.
 pub(crate) type DeadlineError = fn(DeadlineExceeded) -> BoxError;
 
-#[cfg(feature = "tokio")]
-impl ClientDeadlineLayer<TokioSleep> {
-    /// Creates a layer with the client's own timeout, which no request can lengthen.
-    ///
-    /// It sleeps by tokio's timer. To change the timeout while calls are made, pass a [`Live`](damper_core::Live).
-    ///
-    /// The timeout is sent to the server only with a [header](Self::header), or in gRPC.
-    #[must_use]
-    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
-        Self::sleeping_by(timeout, TokioSleep)
-    }
+impl Role for AtClient {
+    const KIND: Kind = Kind::ClientDeadline;
+}
 
-    /// Creates a layer without its own timeout, which passes on the deadlines of requests.
-    ///
-    /// It sleeps by tokio's timer.
-    #[must_use]
-    pub fn propagating() -> Self {
-        Self::propagating_by(TokioSleep)
+impl Default for AtClient {
+    fn default() -> Self {
+        Self { margin: Duration::ZERO, error: |exceeded| Box::new(exceeded) }
+    }
+}
+
+impl fmt::Debug for AtClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtClient").field("margin", &self.margin).finish_non_exhaustive()
     }
 }
 
 impl<S> ClientDeadlineLayer<S> {
-    /// Creates a layer with the client's own timeout and another [`Sleep`](damper_core::time::Sleep).
-    #[must_use]
-    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(Some(timeout.into())), sleep)
-    }
-
-    /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).
-    #[must_use]
-    pub fn propagating_by(sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(None), sleep)
-    }
-
-    fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
-        let telemetry = Telemetry::new(Kind::ClientDeadline, "default");
-        Self { timeouts, margin: Duration::ZERO, sleep, error: |exceeded| Box::new(exceeded), telemetry }
-    }
-
-    /// Sets the header that carries the time left, as a whole number. Default: none, so nothing is sent.
-    ///
-    /// The time is rounded down to the unit, but is at least 1. gRPC requests have their own header, `grpc-timeout`.
-    #[must_use]
-    pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
-        self.timeouts.header = Some(TimeoutHeader { name, unit });
-        self
-    }
-
     /// Sets the time that is withheld from the server, for the response's way back. Default: zero.
     ///
     /// A call is not made if no more than the margin is left.
     #[must_use]
     pub fn margin(mut self, margin: Duration) -> Self {
-        self.margin = margin;
+        self.role.margin = margin;
         self
     }
 
     /// Sets the protocol of the error of a call that took too long. Default: HTTP.
     ///
     /// For gRPC, pass `damper::tonic::Grpc::new()`. A generated client turns any other error than a status into `UNKNOWN`.
-    #[cfg(feature = "tower")]
     #[must_use]
     pub fn protocol<P: StackProtocol>(self, _protocol: P) -> Self {
         self.with_errors_of::<P>()
     }
 
-    #[cfg(feature = "tower")]
     pub(crate) fn with_errors_of<P: StackProtocol>(mut self) -> Self {
-        self.error = |exceeded| P::ended(StackPart::Deadline, Box::new(exceeded));
+        self.role.error = |exceeded| P::ended(StackPart::Deadline, Box::new(exceeded));
         self
     }
 
-    /// Sets the name in logs and metrics. Default: `default`.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.telemetry = Telemetry::new(Kind::ClientDeadline, name);
-        self
-    }
-}
-
-impl<S> ClientDeadlineLayer<S> {
     /// Returns the deadline that a call of this head would get now, and the time that would be withheld from the server.
-    #[cfg(feature = "tower")]
     pub(crate) fn forecast(&self, head: &Head<'_>) -> (Deadline, Duration) {
-        (self.timeouts.deadline(head, &Protocol::of(head)), self.margin)
-    }
-}
-
-impl<S: Clone> ClientDeadlineLayer<S> {
-    /// Ends the calls of a service at their deadlines.
-    pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
-        DeadlineService::new(service, self.clone())
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<S: Clone, T> tower_layer::Layer<T> for ClientDeadlineLayer<S> {
-    type Service = DeadlineService<T, Self>;
-
-    fn layer(&self, service: T) -> DeadlineService<T, Self> {
-        self.layer(service)
+        (self.timeouts.deadline(head, &Protocol::of(head)), self.role.margin)
     }
 }
 
@@ -196,19 +132,19 @@ impl<S: Sleep + Clone> Side for ClientDeadlineLayer<S> {
         let protocol = Protocol::of(&head);
         let deadline = self.timeouts.deadline(&head, &protocol);
         if !deadline.is_never() {
-            let left = deadline.remaining().saturating_sub(self.margin);
+            let left = deadline.remaining().saturating_sub(self.role.margin);
             if left.is_zero() {
                 let exceeded = exceeded(&deadline);
                 self.telemetry.record_exceeded(DeadlineStage::Departure, &exceeded);
-                return Err(Over { exceeded, report: self.error, stage: DeadlineStage::Departure });
+                return Err(Over { exceeded, report: self.role.error, stage: DeadlineStage::Departure });
             }
             let header = self.timeouts.header.clone();
             protocol.write_timeout(request.headers_mut(), header.as_ref(), left);
             request.extensions_mut().insert(deadline);
-            let sent = SentTimeout { deadline, margin: self.margin, protocol, header };
+            let sent = SentTimeout { deadline, margin: self.role.margin, protocol, header };
             request.extensions_mut().insert(sent);
         }
-        Ok(Bounds { deadline, sleep: self.sleep.clone(), report: self.error, telemetry: self.telemetry.clone() })
+        Ok(Bounds { deadline, sleep: self.sleep.clone(), report: self.role.error, telemetry: self.telemetry.clone() })
     }
 }
 
@@ -226,14 +162,5 @@ impl<S: Sleep + Clone, R, E: Into<BoxError>> Answer<R, E> for ClientDeadlineLaye
 
     fn not_ready(error: E) -> BoxError {
         error.into()
-    }
-}
-
-impl<S> fmt::Debug for ClientDeadlineLayer<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientDeadlineLayer")
-            .field("timeouts", &self.timeouts)
-            .field("margin", &self.margin)
-            .finish_non_exhaustive()
     }
 }

@@ -5,6 +5,7 @@
 
 // | file | idea |
 // |---|---|
+// | `layer` | what the layers of a server and a client have in common |
 // | `server` | the layer of a server, which finds the deadline of a request |
 // | `client` | the layer of a client, which finds the deadline and sends the time left |
 // | `request_deadline` | gives the deadline of a request to a layer of tower |
@@ -20,6 +21,7 @@ mod body;
 mod client;
 mod expiry;
 mod future;
+mod layer;
 mod protocol;
 mod request_deadline;
 mod server;
@@ -33,6 +35,8 @@ pub use client::ClientDeadlineLayer;
 pub(crate) use client::DeadlineError;
 pub(crate) use expiry::Expiry;
 use future::DeadlineFuture;
+pub use layer::Deadlines;
+use layer::Role;
 use protocol::Protocol;
 pub use request_deadline::RequestDeadline;
 pub use server::DeadlineLayer;

@@ -1,23 +1,15 @@
-//! The server's layer of deadlines: finds the deadline of a request and enforces it.
+//! The layer of a server: finds the deadline of a request and enforces it.
 
 use super::{
-    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, DeadlineService, End, InstantHeader, Over, Protocol, Side,
-    TimeoutHeader, TimeoutUnit, Timeouts,
+    Answer, Bounds, BoundsOf, BoxError, DeadlineBody, Deadlines, End, InstantHeader, Over, Protocol, Role, Side,
 };
 use crate::rate_limit::Refused;
-use crate::telemetry::{DeadlineStage, Kind, Telemetry};
+use crate::telemetry::{DeadlineStage, Kind};
 use crate::{Body, Head};
 use alloc::sync::Arc;
 use bytes::Bytes;
-use core::fmt;
-use core::time::Duration;
-#[cfg(feature = "tower")]
-use damper_core::deadline::Deadline;
-use damper_core::deadline::{Arrival, SkewGuard};
-use damper_core::setting::Setting;
+use damper_core::deadline::{Arrival, Deadline, SkewGuard};
 use damper_core::time::Sleep;
-#[cfg(feature = "tokio")]
-use damper_core::time::TokioSleep;
 use http::{HeaderName, Request, Response};
 
 /// Gives each request of a server one deadline, from its arrival to the last byte of its response.
@@ -33,7 +25,7 @@ use http::{HeaderName, Request, Response};
 /// | before the response | `504 Gateway Timeout`; the service's future is dropped |
 /// | while the body streams | the data so far, and then a broken connection or stream; the service's body is dropped |
 ///
-/// The client's timeout is in the [header](Self::header) that you choose. A gRPC request carries it in
+/// The client's timeout is in the [header](DeadlineLayer::header) that you choose. A gRPC request carries it in
 /// `grpc-timeout`, and the response is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a valid timeout,
 /// the server's own applies. So a client can shorten it, but never lengthen it.
 ///
@@ -75,60 +67,19 @@ use http::{HeaderName, Request, Response};
 /// # let _ = app;
 /// # }
 /// ```
-#[derive(Clone)]
-pub struct DeadlineLayer<S> {
-    timeouts: Timeouts,
+pub type DeadlineLayer<S> = Deadlines<S, AtServer>;
+
+/// The settings of a server's layer.
+#[derive(Clone, Debug, Default)]
+pub struct AtServer {
     instants: InstantHeader,
-    sleep: S,
-    telemetry: Telemetry,
 }
 
-#[cfg(feature = "tokio")]
-impl DeadlineLayer<TokioSleep> {
-    /// Creates a layer with the server's own timeout, which no request can lengthen.
-    ///
-    /// It sleeps by tokio's timer. To change the timeout while requests are served, pass a [`Live`](damper_core::Live).
-    #[must_use]
-    pub fn new(timeout: impl Into<Setting<Duration>>) -> Self {
-        Self::sleeping_by(timeout, TokioSleep)
-    }
-
-    /// Creates a layer without its own timeout, which enforces the deadlines of requests.
-    ///
-    /// It sleeps by tokio's timer.
-    #[must_use]
-    pub fn propagating() -> Self {
-        Self::propagating_by(TokioSleep)
-    }
+impl Role for AtServer {
+    const KIND: Kind = Kind::ServerDeadline;
 }
 
 impl<S> DeadlineLayer<S> {
-    /// Creates a layer with the server's own timeout and another [`Sleep`](damper_core::time::Sleep).
-    #[must_use]
-    pub fn sleeping_by(timeout: impl Into<Setting<Duration>>, sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(Some(timeout.into())), sleep)
-    }
-
-    /// Creates a layer without its own timeout and with another [`Sleep`](damper_core::time::Sleep).
-    #[must_use]
-    pub fn propagating_by(sleep: S) -> Self {
-        Self::with_timeouts(Timeouts::new(None), sleep)
-    }
-
-    fn with_timeouts(timeouts: Timeouts, sleep: S) -> Self {
-        let telemetry = Telemetry::new(Kind::ServerDeadline, "default");
-        Self { timeouts, instants: InstantHeader::default(), sleep, telemetry }
-    }
-
-    /// Sets the header in which clients send their timeouts, as a whole number. Default: none.
-    ///
-    /// A malformed number is ignored. gRPC requests have their own header, `grpc-timeout`.
-    #[must_use]
-    pub fn header(mut self, name: HeaderName, unit: TimeoutUnit) -> Self {
-        self.timeouts.header = Some(TimeoutHeader { name, unit });
-        self
-    }
-
     /// Sets the header in which clients send their deadlines as instants. Default: none.
     ///
     /// An instant is a number of milliseconds since 1970. Prefer [timeouts](Self::header), because an instant is right only if the clocks
@@ -136,7 +87,7 @@ impl<S> DeadlineLayer<S> {
     /// [guard](Self::skew_guard) prevents that. A malformed number is ignored.
     #[must_use]
     pub fn instant_header(mut self, name: HeaderName) -> Self {
-        self.instants.name = Some(name);
+        self.role.instants.name = Some(name);
         self
     }
 
@@ -166,42 +117,16 @@ impl<S> DeadlineLayer<S> {
     /// ```
     #[must_use]
     pub fn skew_guard(mut self, guard: impl Into<Arc<SkewGuard>>) -> Self {
-        self.instants.guard = Some(guard.into());
+        self.role.instants.guard = Some(guard.into());
         self
     }
 
-    /// Sets the name in logs and metrics. Default: `default`.
-    #[must_use]
-    pub fn named(mut self, name: &str) -> Self {
-        self.telemetry = Telemetry::new(Kind::ServerDeadline, name);
-        self
-    }
-}
-
-impl<S> DeadlineLayer<S> {
     /// Returns the deadline that a request of this head would get now.
     ///
     /// The guard against skew is not asked, because it counts.
-    #[cfg(feature = "tower")]
     pub(crate) fn forecast(&self, head: &Head<'_>) -> Deadline {
         let deadline = self.timeouts.deadline(head, &Protocol::of(head));
-        self.instants.deadline(head.headers).map_or(deadline, |instant| deadline.earlier(instant))
-    }
-}
-
-impl<S: Clone> DeadlineLayer<S> {
-    /// Gives deadlines to the requests of a service.
-    pub fn layer<T>(&self, service: T) -> DeadlineService<T, Self> {
-        DeadlineService::new(service, self.clone())
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<S: Clone, T> tower_layer::Layer<T> for DeadlineLayer<S> {
-    type Service = DeadlineService<T, Self>;
-
-    fn layer(&self, service: T) -> DeadlineService<T, Self> {
-        self.layer(service)
+        self.role.instants.deadline(head.headers).map_or(deadline, |instant| deadline.earlier(instant))
     }
 }
 
@@ -215,7 +140,7 @@ impl<S: Sleep + Clone> Side for DeadlineLayer<S> {
         let protocol = Protocol::of(&head);
         let mut deadline = self.timeouts.deadline(&head, &protocol);
         let mut arrival = deadline.check();
-        if let Some((instant, arrived)) = self.instants.read(head.headers) {
+        if let Some((instant, arrived)) = self.role.instants.read(head.headers) {
             match arrived {
                 Arrival::InTime => deadline = deadline.earlier(instant),
                 Arrival::Expired(exceeded) => arrival = Err(exceeded),
@@ -250,14 +175,5 @@ where
 
     fn not_ready(error: E) -> E {
         error
-    }
-}
-
-impl<S> fmt::Debug for DeadlineLayer<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeadlineLayer")
-            .field("timeouts", &self.timeouts)
-            .field("instants", &self.instants)
-            .finish_non_exhaustive()
     }
 }

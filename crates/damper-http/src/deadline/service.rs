@@ -1,10 +1,8 @@
 //! A service whose calls have deadlines.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use super::Answer;
 use super::{DeadlineFuture, Side};
 use http::Request;
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use http::Response;
 
 /// A service whose calls have deadlines.
@@ -32,21 +30,6 @@ impl<T, L> DeadlineService<T, L> {
     pub(super) fn new(service: T, layer: L) -> Self {
         Self { service, layer }
     }
-
-    /// Returns the service behind the deadlines.
-    pub fn get_ref(&self) -> &T {
-        &self.service
-    }
-
-    /// Returns the service behind the deadlines.
-    pub fn get_mut(&mut self) -> &mut T {
-        &mut self.service
-    }
-
-    /// Returns the service without the deadlines.
-    pub fn into_inner(self) -> T {
-        self.service
-    }
 }
 
 /// Calls a service with a request, unless its deadline has passed.
@@ -58,7 +41,6 @@ fn call<L: Side, B, F>(layer: &L, mut request: Request<B>, call: impl FnOnce(Req
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T, L, B, R> tower_service::Service<Request<B>> for DeadlineService<T, L>
 where
     T: tower_service::Service<Request<B>, Response = Response<R>>,

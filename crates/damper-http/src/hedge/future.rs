@@ -5,7 +5,7 @@ use super::attempt::Attempt;
 use super::body::WithHedgedBody;
 use super::kept::Kept;
 use super::layer::HedgeSettings;
-use crate::retry::{Budgets, Callee, ClassifyFailure, RetryProtocol};
+use crate::retry::{Budgets, ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use core::fmt;
@@ -16,18 +16,19 @@ use damper_core::retry::Budget;
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
+use tower_service::Service;
 
 pin_project! {
     /// The future of [`Hedging`](super::Hedging).
     ///
     /// The first attempt was begun by the service's `call`.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct HedgingFuture<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
+    pub struct HedgingFuture<S: Service<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
         #[pin]
         call: Call<S, Q, C, B, P, Z, R, N>,
     }
 
-    impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z, R, N> {
+    impl<S: Service<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> PinnedDrop for HedgingFuture<S, Q, C, B, P, Z, R, N> {
         fn drop(this: Pin<&mut Self>) {
             if let CallReference::Hedged { call, settings, .. } = this.as_ref().project_ref().call.project_ref() {
                 call.abandon(&settings.hedge);
@@ -39,7 +40,7 @@ pin_project! {
 pin_project! {
     #[project = CallProjection]
     #[project_ref = CallReference]
-    enum Call<S: Callee<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
+    enum Call<S: Service<Request<P::Body>>, Q, C, B, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> {
         // Of a request that is sent once.
         Single { #[pin] response: WithHedgedBody<S::Future> },
         Hedged {
@@ -62,7 +63,7 @@ pin_project! {
 
 impl<S, Q, C, B, P, Z, R, N> HedgingFuture<S, Q, C, B, P, Z, R, N>
 where
-    S: Callee<Request<P::Body>>,
+    S: Service<Request<P::Body>>,
     C: Clock,
     B: Budget,
     P: RetryProtocol<Q>,
@@ -90,7 +91,7 @@ where
 
 impl<S, Q, C, B, P, Z, R, N> Future for HedgingFuture<S, Q, C, B, P, Z, R, N>
 where
-    S: Callee<Request<P::Body>, Response = Response<R>> + Clone,
+    S: Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
@@ -123,7 +124,7 @@ where
     }
 }
 
-impl<S: Callee<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> fmt::Debug
+impl<S: Service<Request<P::Body>>, Q, C: Clock, B: Budget, P: RetryProtocol<Q>, Z: Sleep, R, N: Budgets> fmt::Debug
     for HedgingFuture<S, Q, C, B, P, Z, R, N>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -59,7 +59,7 @@ use damper_core::time::TokioSleep;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "tokio"))] {
+/// # #[cfg(feature = "tokio")] {
 /// use damper::http::{HedgeLayer, RetryLayer};
 /// use damper::retry::{Hedge, HedgeConfig};
 /// use damper::{Retry, RetryBudget};
@@ -203,7 +203,6 @@ impl<C, B, P, Z, N> HedgeLayer<C, B, P, Z, N> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<S, C, B, P, Z, N> tower_layer::Layer<S> for HedgeLayer<C, B, P, Z, N> {
     type Service = Hedging<S, C, B, P, Z, N>;
 

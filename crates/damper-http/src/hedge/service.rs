@@ -1,16 +1,15 @@
 //! A service whose slow calls are made twice.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use super::kept::Kept;
 use super::layer::HedgeSettings;
 use super::{HedgedBody, HedgingFuture};
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::BorrowedCallee;
-use crate::retry::{AttemptBody, AttemptsService, Budgets, CallInAttempts, Callee, ClassifyFailure, RetryProtocol};
+use crate::retry::{AttemptBody, AttemptsService, Budgets, CallInAttempts, ClassifyFailure, RetryProtocol};
 use alloc::sync::Arc;
 use damper_core::retry::{Budget, Unlimited};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
+use tower_service::Service;
 
 /// A client's service whose slow calls are made twice. Made by [`HedgeLayer`](super::HedgeLayer).
 ///
@@ -28,7 +27,7 @@ impl<C, B, P: RetryProtocol<Q>, Z, N, Q> AttemptBody<Q> for Arc<HedgeSettings<C,
 
 impl<S, C, B, P, Z, N, Q, R> CallInAttempts<Q, S> for Arc<HedgeSettings<C, B, P, Z, N>>
 where
-    S: Callee<Request<P::Body>, Response = Response<R>> + Clone,
+    S: Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
     P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
@@ -43,7 +42,6 @@ where
         error
     }
 
-    #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
     fn call<T: BorrowedCallee<Request<P::Body>, Later = S>>(&self, service: T, request: Request<Q>) -> Self::Future {
         let HedgeSettings { hedge, budgets, protocol, .. } = &**self;

@@ -5,7 +5,6 @@ use super::HostPacers;
 use super::paced_requests::PacedRequests;
 use super::{HttpHints, PaceOnly, PacingService, Repeating, Unjudged};
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
-#[cfg(feature = "tower")]
 use crate::stack::StackProtocol;
 use crate::telemetry::{Kind, Telemetry};
 use crate::{Head, ResponseHead};
@@ -64,7 +63,7 @@ type Alone<Z> = Repeating<RetryBudget, HttpRetries<Unjudged>, Z>;
 /// [`CallError::Refused`](damper_core::CallError). [`PaceTooSlow::find_in`](damper_core::throttle::PaceTooSlow::find_in) finds the refusal
 /// in both.
 ///
-/// For gRPC, pass `damper::tonic::Grpc::new()` to `protocol`, which needs the feature `tower`.
+/// For gRPC, pass `damper::tonic::Grpc::new()` to [`protocol`](Self::protocol).
 ///
 /// Clones, and all services that one makes, share the pacers.
 ///
@@ -74,7 +73,7 @@ type Alone<Z> = Repeating<RetryBudget, HttpRetries<Unjudged>, Z>;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
+/// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::Quota;
 /// use damper::http::PacingLayer;
 /// use http_body_util::Empty;
@@ -293,7 +292,6 @@ where
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T, H, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>>
 where
     K: Clone,
@@ -319,7 +317,6 @@ impl<T: Clone, H: Clone, B, K, Z> PacingLayer<T, H, Repeating<B, K, Z>> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T: Clone, H: Clone, B, K, Z, S> tower_layer::Layer<S> for PacingLayer<T, H, Repeating<B, K, Z>> {
     type Service = PacingService<S, T, H, Repeating<B, K, Z>>;
 
@@ -338,7 +335,6 @@ impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone> PacingLayer<T, H, PaceO
     }
 }
 
-#[cfg(feature = "tower")]
 impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone, S> tower_layer::Layer<S> for PacingLayer<T, H, PaceOnly<Z>> {
     type Service = GateService<S, PacedRequests<T, H, Z>>;
 

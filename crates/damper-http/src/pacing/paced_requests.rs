@@ -5,16 +5,13 @@ use crate::rate_limit::grpc::grpc_type;
 use crate::telemetry::{Event, RefusalDetails, Telemetry};
 use crate::{Head, ResponseHead, wire};
 use core::fmt;
-use core::ops::Deref;
 use core::time::Duration;
 use damper_core::CallError;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{
-    Answer, AnswerOf, Ask, PacedPermit, PacedWait, PacerOf, PacerSource, Paces, Permit, TimeLeft, Verdict,
-};
-use damper_core::throttle::{PaceTooSlow, Pacer, ReadHints, Strategy};
-use damper_core::time::{Clock, Sleep};
-use damper_tower::internal::{Side, Stand};
+use damper_core::gate::{Answer, AnswerOf, Ask, PacedPermit, PacedWait, PacerOf, PacerSource, Paces, TimeLeft};
+use damper_core::throttle::{PaceTooSlow, ReadHints};
+use damper_core::time::Sleep;
+use damper_tower::internal::{Judged, Side, Stand};
 use http::{Request, Response};
 
 /// The gate at which requests sleep, and the reader of their responses.
@@ -46,7 +43,7 @@ where
     H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
     Z: Sleep + Clone,
 {
-    type Held = PacedRequest<T::Pacer, H>;
+    type Held = Judged<PacedPermit<T::Pacer>, (H, Telemetry)>;
     type Refused = PaceTooSlow;
     type Response = Response<R>;
     type Error = CallError<E, PaceTooSlow>;
@@ -73,7 +70,7 @@ where
 
     #[inline]
     fn hold(&self, permit: PacedPermit<T::Pacer>, _: &Request<B>) -> Self::Held {
-        PacedRequest { permit, hints: self.hints.clone(), telemetry: self.telemetry.clone() }
+        Judged { permit, judge: (self.hints.clone(), self.telemetry.clone()) }
     }
 
     #[cold]
@@ -88,7 +85,7 @@ where
     /// Lets the pacer learn from a response. A transport error says nothing about the limit.
     #[inline]
     fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
-        if let (Some(PacedRequest { permit, hints, telemetry }), Ok(response)) = (held.take(), result)
+        if let (Some(Judged { permit, judge: (hints, telemetry) }), Ok(response)) = (held.take(), result)
             && let Some(sleep) = permit.learn(&hints.hints(&ResponseHead::of(response)))
         {
             telemetry.record_rejected(Some(sleep));
@@ -119,26 +116,6 @@ pub(super) fn refuse(telemetry: &Telemetry, refusal: PaceTooSlow) -> PaceTooSlow
         ..RefusalDetails::default()
     });
     refusal
-}
-
-/// A request in flight, from whose response a pacer learns.
-#[derive(Debug)]
-pub struct PacedRequest<G, H> {
-    permit: PacedPermit<G>,
-    hints: H,
-    telemetry: Telemetry,
-}
-
-impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedRequest<G, H> {
-    const HOLDS: bool = false;
-
-    fn end(self, verdict: &Verdict) {
-        self.permit.end(verdict);
-    }
-
-    fn panicked(self) {
-        self.permit.panicked();
-    }
 }
 
 /// Finds the earliest deadline of a request.

@@ -3,11 +3,10 @@
 use super::by_pacer::ByPacer;
 use super::paced_requests::refuse;
 use super::{PacingLayer, Repeating};
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use crate::retry::BorrowedCallee;
 use crate::retry::{
-    AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallAttempts, CallInAttempts, Callee, GiveUp,
-    RetryProtocol, RetryingFuture, deadline_of,
+    AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallAttempts, CallInAttempts, GiveUp, RetryProtocol,
+    RetryingFuture, deadline_of,
 };
 use crate::telemetry::Event;
 use crate::{Head, ResponseHead};
@@ -19,6 +18,7 @@ use damper_core::retry::GaveUp;
 use damper_core::throttle::{PaceTooSlow, ReadHints};
 use damper_core::time::{DefaultClock, Sleep};
 use http::{Request, Response};
+use tower_service::Service;
 
 /// A client's service that paces its calls and retries rejected ones, created by [`PacingLayer`](super::PacingLayer).
 ///
@@ -39,7 +39,7 @@ impl<T, H, B, K: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for PacingLayer<T, H, Re
 
 impl<S, T, H, B, K, Z, Q, R> CallInAttempts<Q, S> for PacingLayer<T, H, Repeating<B, K, Z>>
 where
-    S: Callee<Request<K::Body>, Response = Response<R>>,
+    S: Service<Request<K::Body>, Response = Response<R>>,
     T: for<'a> PacerOf<Head<'a>>,
     H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
     B: Budgets,
@@ -55,7 +55,6 @@ where
     }
 
     /// Returns the call of a request, which is made at once or after a sleep.
-    #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
     fn call<X: BorrowedCallee<Request<K::Body>, Later = S>>(&self, service: X, request: Request<Q>) -> Self::Future {
         let Repeating { settings, longest } = &self.mode;

@@ -7,12 +7,12 @@ use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
 use crate::limit::{CorrectedLimit, Limit, LimitError, Limited, LoggableLimit, ShadowCandidate};
-use crate::wire::{RateLimitHeaders, RateLimitNameError};
+use crate::wire::RateLimitHeaders;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
 use core::net::SocketAddr;
-#[cfg(feature = "tower")]
+use damper_core::InvalidText;
 use damper_core::gate::WaitsWith;
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
@@ -156,8 +156,8 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     ///
     /// # Errors
     ///
-    /// [`RateLimitNameError`] if the name has anything but printable ASCII.
-    pub fn named(self, name: &str) -> Result<Self, RateLimitNameError> {
+    /// [`InvalidText`] if the name has anything but printable ASCII.
+    pub fn named(self, name: &str) -> Result<Self, InvalidText> {
         let headers = RateLimitHeaders::new(name)?;
         Ok(self.with(|settings| settings.rename(headers)))
     }
@@ -332,7 +332,6 @@ impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
-    /// # #[cfg(feature = "tower")] {
     /// use damper::http::{ConcurrencyLayer, RateLimitLayer};
     /// use damper::Quota;
     ///
@@ -340,7 +339,6 @@ impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     ///     .layer(RateLimitLayer::per_client(Quota::per_second(50)).refund_unserved())
     ///     .layer(ConcurrencyLayer::bulkhead(100));
     /// # let _ = layers;
-    /// # }
     /// ```
     #[must_use]
     pub fn refund_unserved(self) -> Self {
@@ -485,7 +483,6 @@ impl<L> RateLimitLayer<L> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L: Limit<Future: WaitsWith<S>>, S> tower_layer::Layer<S> for RateLimitLayer<L> {
     type Service = RateLimit<S, L>;
 

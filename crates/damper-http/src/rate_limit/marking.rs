@@ -6,7 +6,6 @@ use crate::Head;
 use crate::criticality::CallClass;
 use crate::limit::{Detail, Limit, Limited, NoWait, Refusal};
 use crate::rewrite::{Rewrite, RewriteService};
-#[cfg(feature = "tower")]
 use crate::stack::{ExplainedPart, PartOutcome};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,7 +13,6 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::SocketAddr;
 use damper_core::concurrency::Criticality;
-#[cfg(feature = "tower")]
 use damper_core::gate::Forecast;
 use damper_core::shadow::{ShadowCounts, ShadowReport};
 use http::{HeaderName, HeaderValue, Request};
@@ -46,19 +44,19 @@ use http::{HeaderName, HeaderValue, Request};
 /// use axum::{Router, routing::get};
 /// use damper::Quota;
 /// use damper::concurrency::{Admission, Criticality, LimitBounds};
-/// use damper::http::{AdmissionLayer, RateLimitLayer};
+/// use damper::http::{ConcurrencyLayer, RateLimitLayer};
 ///
 /// # async fn home() {}
 /// let soft = RateLimitLayer::per_client(Quota::per_second(20)).named("soft")?.marking().at_most(Criticality::Sheddable);
 /// let hard = RateLimitLayer::per_client(Quota::per_second(100)).named("hard")?;
 /// let app: Router = Router::new()
 ///     .route("/", get(home))
-///     .layer(AdmissionLayer::adaptive(LimitBounds::DEFAULT))
+///     .layer(ConcurrencyLayer::admission(Admission::new(LimitBounds::DEFAULT)))
 ///     .layer(soft)
 ///     .layer(hard); // outside
 /// # let _ = app;
 /// # }
-/// # Ok::<(), damper::wire::RateLimitNameError>(())
+/// # Ok::<(), damper::InvalidText>(())
 /// ```
 pub struct MarkingLayer<L> {
     settings: Arc<RateLimitSettings<L>>,
@@ -180,7 +178,6 @@ impl<L: Limit<Future = NoWait>> Rewrite for MarkingLayer<L> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
     /// Marks a request as it would be marked now. Takes and counts nothing.
     pub(crate) fn forecast_and_mark(&self, request: &mut Request<()>) -> ExplainedPart {
@@ -204,7 +201,6 @@ impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<L, S> tower_layer::Layer<S> for MarkingLayer<L> {
     type Service = RewriteService<S, Self>;
 

@@ -157,7 +157,7 @@ impl<T: Clone> RateLimitLayer<PerClient<T>> {
     ///
     /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).behind(TrustedProxies::new(["10.0.0.0/8"])?);
     /// # let _ = layer;
-    /// # Ok::<(), damper::wire::TrustedProxiesError>(())
+    /// # Ok::<(), damper::InvalidText>(())
     /// ```
     #[must_use]
     pub fn behind(self, proxies: TrustedProxies) -> Self {

@@ -1,13 +1,11 @@
 //! A client's service whose calls are made in attempts.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use super::BorrowedCallee;
-use super::Callee;
+use core::task::{Context, Poll};
 #[cfg(feature = "hyper")]
-use super::HyperService;
-#[cfg(feature = "tower")]
-use super::TowerService;
+use damper_tower::internal::HyperService;
 use http::Request;
+use tower_service::Service;
 
 /// A client's service whose calls are made in attempts, by a layer with retries or hedges.
 ///
@@ -22,21 +20,6 @@ impl<S, L> AttemptsService<S, L> {
     pub(crate) const fn new(service: S, layer: L) -> Self {
         Self { service, layer }
     }
-
-    /// Returns the service that makes the attempts.
-    pub const fn get_ref(&self) -> &S {
-        &self.service
-    }
-
-    /// Returns the service that makes the attempts.
-    pub const fn get_mut(&mut self) -> &mut S {
-        &mut self.service
-    }
-
-    /// Returns the service without the layer.
-    pub fn into_inner(self) -> S {
-        self.service
-    }
 }
 
 /// A layer that makes calls with the body `Q` in attempts.
@@ -46,7 +29,7 @@ pub trait AttemptBody<Q> {
 }
 
 /// A layer that makes the first attempt by a service that is ready, and others by its clones `S`.
-pub trait CallInAttempts<Q, S: Callee<Request<Self::Body>>>: AttemptBody<Q> {
+pub trait CallInAttempts<Q, S: Service<Request<Self::Body>>>: AttemptBody<Q> {
     /// The response that the caller gets.
     type Response;
 
@@ -60,24 +43,22 @@ pub trait CallInAttempts<Q, S: Callee<Request<Self::Body>>>: AttemptBody<Q> {
     fn not_ready(&self, error: S::Error) -> Self::Error;
 
     /// Makes a call.
-    #[cfg(any(feature = "hyper", feature = "tower"))]
     fn call<B>(&self, service: B, request: Request<Q>) -> Self::Future
     where
         B: BorrowedCallee<Request<Self::Body>, Later = S>;
 }
 
-#[cfg(feature = "tower")]
-impl<S, L, Q> tower_service::Service<Request<Q>> for AttemptsService<S, L>
+impl<S, L, Q> Service<Request<Q>> for AttemptsService<S, L>
 where
-    L: AttemptBody<Q> + CallInAttempts<Q, TowerService<S>>,
-    S: tower_service::Service<Request<<L as AttemptBody<Q>>::Body>> + Clone,
+    L: AttemptBody<Q> + CallInAttempts<Q, S>,
+    S: Service<Request<<L as AttemptBody<Q>>::Body>> + Clone,
 {
     type Response = L::Response;
     type Error = L::Error;
     type Future = L::Future;
 
     #[inline]
-    fn poll_ready(&mut self, context: &mut core::task::Context<'_>) -> core::task::Poll<Result<(), L::Error>> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), L::Error>> {
         self.service.poll_ready(context).map_err(|error| self.layer.not_ready(error))
     }
 

@@ -1,35 +1,16 @@
-//! The retried service, with either trait of services.
+//! The service that makes the attempts of a call, of tower or of hyper.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
-use core::fmt;
-use core::task::{Context, Poll};
-
-/// A service that is called once for each attempt.
-pub trait Callee<R> {
-    /// Its response.
-    type Response;
-
-    /// Its error.
-    type Error;
-
-    /// The future that it returns.
-    type Future: Future<Output = Result<Self::Response, Self::Error>>;
-
-    /// Polls whether the service is ready for a call.
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>>;
-
-    /// Calls it.
-    fn call(&mut self, request: R) -> Self::Future;
-}
+#[cfg(feature = "hyper")]
+use damper_tower::internal::HyperService;
+use tower_service::Service;
 
 /// A service that is borrowed for one call, and can be cloned for later ones.
-#[cfg(any(feature = "hyper", feature = "tower"))]
 pub trait BorrowedCallee<R> {
     /// The clone.
-    type Later: Callee<R>;
+    type Later: Service<R>;
 
     /// Calls the service now.
-    fn call(self, request: R) -> <Self::Later as Callee<R>>::Future;
+    fn call(self, request: R) -> <Self::Later as Service<R>>::Future;
 
     /// Returns a clone for later calls, which may not be ready.
     fn later(&self) -> Self::Later;
@@ -40,73 +21,26 @@ pub trait BorrowedCallee<R> {
     fn release(self) -> Self::Later;
 }
 
-/// A service of `tower_service`.
-#[cfg(feature = "tower")]
-#[derive(Clone)]
-pub struct TowerService<S>(pub(crate) S);
-
-#[cfg(feature = "tower")]
-impl<S: tower_service::Service<R>, R> Callee<R> for TowerService<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: R) -> S::Future {
-        self.0.call(request)
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<S> fmt::Debug for TowerService<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TowerService").finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "tower")]
-impl<S: tower_service::Service<R> + Clone, R> BorrowedCallee<R> for &mut S {
-    type Later = TowerService<S>;
+impl<S: Service<R> + Clone, R> BorrowedCallee<R> for &mut S {
+    type Later = S;
 
     #[inline]
     fn call(self, request: R) -> S::Future {
-        tower_service::Service::call(self, request)
+        Service::call(self, request)
     }
 
-    fn later(&self) -> TowerService<S> {
-        TowerService(S::clone(self))
+    fn later(&self) -> S {
+        S::clone(self)
     }
 
-    fn release(self) -> TowerService<S> {
+    fn release(self) -> S {
         let unready = S::clone(self);
         *self = S::clone(&unready);
-        TowerService(unready)
+        unready
     }
 }
 
-/// A service of `hyper::service`, which is always ready.
-#[cfg(feature = "hyper")]
-#[derive(Clone)]
-pub struct HyperService<S>(pub(crate) S);
-
-#[cfg(feature = "hyper")]
-impl<S: hyper::service::Service<R>, R> Callee<R> for HyperService<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: R) -> S::Future {
-        self.0.call(request)
-    }
-}
-
+/// It is always ready.
 #[cfg(feature = "hyper")]
 impl<S: hyper::service::Service<R> + Clone, R> BorrowedCallee<R> for &S {
     type Later = HyperService<S>;
@@ -122,12 +56,5 @@ impl<S: hyper::service::Service<R> + Clone, R> BorrowedCallee<R> for &S {
 
     fn release(self) -> HyperService<S> {
         self.later()
-    }
-}
-
-#[cfg(feature = "hyper")]
-impl<S> fmt::Debug for HyperService<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HyperService").finish_non_exhaustive()
     }
 }

@@ -82,7 +82,6 @@ impl TransientFailures {
                 };
                 Some(failure.retry_after(wire::retry_after_in(head.headers)))
             }
-            #[cfg(feature = "tower")]
             Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
             Err(error) => {
                 let failure = AnyError::judge(error);

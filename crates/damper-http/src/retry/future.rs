@@ -1,7 +1,6 @@
 //! The attempts of a call, as their future makes them.
 
 use super::call::Call;
-use super::callee::Callee;
 use super::pace::{ByBackoff, Pace};
 use super::{Budgets, GiveUp, RetryProtocol};
 use core::fmt;
@@ -11,6 +10,7 @@ use damper_core::internal::{AttemptsFuture, MakeAttempts, Next};
 use damper_core::retry::{GaveUp, RetryError};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
+use tower_service::Service;
 
 /// The future of [`Retrying`](super::Retrying).
 ///
@@ -27,7 +27,7 @@ pub struct CallAttempts<S, Q, C, B: Budgets, P: RetryProtocol<Q>, Z, A> {
 
 impl<S, Q, C, B, P, Z, A, R> MakeAttempts for CallAttempts<S, Q, C, B, P, Z, A>
 where
-    S: Callee<Request<P::Body>, Response = Response<R>>,
+    S: Service<Request<P::Body>, Response = Response<R>>,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budgets,
     P: RetryProtocol<Q> + GiveUp<S::Error>,

@@ -52,7 +52,7 @@ use damper_core::time::TokioSleep;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// # #[cfg(all(feature = "tower", feature = "tokio"))] {
+/// # #[cfg(feature = "tokio")] {
 /// use core::time::Duration;
 /// use damper::http::RetryLayer;
 /// use damper::{Deadline, Retry, RetryBudget};
@@ -230,7 +230,6 @@ impl<C, B, P, Z> RetryLayer<C, B, P, Z> {
     }
 }
 
-#[cfg(feature = "tower")]
 impl<S, C, B, P, Z> tower_layer::Layer<S> for RetryLayer<C, B, P, Z> {
     type Service = Retrying<S, C, B, P, Z>;
 

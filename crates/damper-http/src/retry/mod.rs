@@ -8,7 +8,7 @@
 // | `future` | the attempts of a call, as their future makes them |
 // | `pace` | when attempts are made: after a backoff, or as a pacer says |
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
-// | `callee` | the retried service, of tower or hyper; hedges use it too |
+// | `callee` | the service that makes the attempts, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
 // | `host_budgets` | a budget per host |
 // | `classify` | decides whether another attempt may help, the default of that decision, and the errors of unprocessed requests |
@@ -36,13 +36,7 @@ pub(crate) use attempts_service::{AttemptBody, AttemptsService, CallInAttempts};
 pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
 pub(crate) use call::{BegunCall, Call};
-#[cfg(any(feature = "hyper", feature = "tower"))]
 pub(crate) use callee::BorrowedCallee;
-pub(crate) use callee::Callee;
-#[cfg(feature = "hyper")]
-pub(crate) use callee::HyperService;
-#[cfg(feature = "tower")]
-pub(crate) use callee::TowerService;
 pub use classify::{ClassifyFailure, TransientFailures};
 pub(crate) use future::{CallAttempts, RetryingFuture};
 pub use host_budgets::HostBudgets;

@@ -1,24 +1,21 @@
 //! A service whose calls are retried.
 
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use super::BorrowedCallee;
 use super::attempts_service::{AttemptBody, AttemptsService, CallInAttempts};
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use super::call::{BegunCall, Call};
 use super::future::CallAttempts;
 use super::layer::RetrySettings;
 use super::pace::ByBackoff;
-use super::{Budgets, Callee, GiveUp, RetryProtocol, RetryingFuture};
-#[cfg(any(feature = "hyper", feature = "tower"))]
+use super::{Budgets, GiveUp, RetryProtocol, RetryingFuture};
 use crate::Head;
 use alloc::sync::Arc;
-#[cfg(any(feature = "hyper", feature = "tower"))]
 use damper_core::internal::AttemptsFuture;
 use damper_core::retry::GaveUp;
 #[cfg(doc)]
 use damper_core::retry::RetryError;
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
+use tower_service::Service;
 
 /// A client's service whose calls are retried, created by [`RetryLayer`](super::RetryLayer).
 ///
@@ -41,7 +38,7 @@ impl<C, B, P: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for Arc<RetrySettings<C, B,
 
 impl<S, C, B, P, Z, Q, R> CallInAttempts<Q, S> for Arc<RetrySettings<C, B, P, Z>>
 where
-    S: Callee<Request<P::Body>, Response = Response<R>>,
+    S: Service<Request<P::Body>, Response = Response<R>>,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budgets,
     P: RetryProtocol<Q> + GiveUp<S::Error>,
@@ -55,7 +52,6 @@ where
         self.not_begun(GaveUp::NotRetryable, Some(error))
     }
 
-    #[cfg(any(feature = "hyper", feature = "tower"))]
     #[inline]
     fn call<T: BorrowedCallee<Request<P::Body>, Later = S>>(&self, service: T, request: Request<Q>) -> Self::Future {
         let begun = BegunCall::new::<Q, _, _>(self, &Head::of(&request));

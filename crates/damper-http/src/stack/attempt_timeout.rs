@@ -47,7 +47,6 @@ use tower_service::Service;
 /// # }
 /// ```
 #[derive(Clone)]
-#[cfg(feature = "tower")]
 pub struct AttemptTimeoutLayer<Z> {
     timeout: Setting<Duration>,
     sleep: Z,
@@ -97,7 +96,6 @@ impl<Z> fmt::Debug for AttemptTimeoutLayer<Z> {
 ///
 /// Dropping the future drops the call.
 #[derive(Clone)]
-#[cfg(feature = "tower")]
 pub struct AttemptTimeout<S, Z> {
     service: S,
     layer: AttemptTimeoutLayer<Z>,
@@ -134,7 +132,6 @@ impl<S: fmt::Debug, Z> fmt::Debug for AttemptTimeout<S, Z> {
 pin_project! {
     /// The future of [`AttemptTimeout`].
     #[must_use = "futures do nothing unless they are polled"]
-    #[cfg(feature = "tower")]
     pub struct AttemptTimeoutFuture<F, Z: Sleep> {
         // Dropped at the timeout, and not only when the caller drops this future.
         #[pin]
@@ -177,7 +174,6 @@ impl<F, Z: Sleep> fmt::Debug for AttemptTimeoutFuture<F, Z> {
 ///
 /// It is displayed as `attempt timed out after 500 ms`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg(feature = "tower")]
 pub struct AttemptTimedOut {
     timeout: Duration,
 }

@@ -16,7 +16,6 @@ use tower_service::Service;
 /// It is created by [`ClientStack::boxed`](super::ClientStack::boxed).
 ///
 /// `Q` is the request body. Clones share breakers, budgets and limits.
-#[cfg(feature = "tower")]
 pub struct BoxedClient<Q>(Box<dyn Client<Q>>);
 
 type BoxedClientFuture = Pin<Box<dyn Future<Output = Result<Response<BoxedBody>, StackError>> + Send>>;
@@ -94,7 +93,6 @@ impl<Q> fmt::Debug for BoxedClient<Q> {
 }
 
 /// The body of a [`BoxedClient`]'s response.
-#[cfg(feature = "tower")]
 pub struct BoxedBody(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>);
 
 impl BoxedBody {

@@ -47,7 +47,6 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 /// Creates a [`ClientStack`] without any part, to which parts are added.
-#[cfg(feature = "tower")]
 pub const fn client_stack() -> ClientStack {
     ClientStack {
         call: CallParts { criticality: NoPart, deadline: NoPart, breaker: NoPart },
@@ -144,7 +143,6 @@ pub const fn client_stack() -> ClientStack {
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a stack does nothing until it is put around a service"]
-#[cfg(feature = "tower")]
 pub struct ClientStack<C = CallParts, R = RepeatParts, A = AttemptParts, P = HttpProtocol> {
     call: C,
     repeats: R,

@@ -58,7 +58,6 @@ use damper_core::is_refusal;
 ///     assert_eq!(error.part() == StackPart::Breaker, CircuitOpen::find_in(error).is_some());
 /// }
 /// ```
-#[cfg(feature = "tower")]
 pub struct StackError(Box<Ended>);
 
 struct Ended {

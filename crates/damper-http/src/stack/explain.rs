@@ -5,7 +5,7 @@ use super::{AttemptTimeoutLayer, ExplainedPart, NoPart, PartOutcome};
 #[cfg(feature = "tokio")]
 use super::{DeadlinePart, PacingPart};
 use crate::circuit_breaker::CircuitBreakerLayer;
-use crate::concurrency::{AdmissionLayer, ClientConcurrencyLayer, ConcurrencyLayer};
+use crate::concurrency::{ClientConcurrencyLayer, ConcurrencyLayer};
 use crate::criticality::{CallClass, ClientCriticalityLayer, CriticalityLayer};
 use crate::deadline::{ClientDeadlineLayer, DeadlineLayer};
 use crate::limit::{Limit, NoWait};
@@ -16,11 +16,9 @@ use crate::throttle::ThrottleLayer;
 use crate::{ClientGate, Head};
 use alloc::format;
 use core::time::Duration;
-use damper_core::concurrency::LimitRule;
 use damper_core::deadline::Deadline;
 use damper_core::gate::{Ask, Gate};
 use damper_core::internal::{Human, exceeded};
-use damper_core::time::{Clock, Sleep};
 use damper_tower::GateLayer;
 use damper_tower::internal::Stand;
 use http::Request;
@@ -33,7 +31,6 @@ use http::Request;
     message = "`{Self}` cannot say what it would do with a request",
     note = "implement `damper::http::Explain` for a layer of your own"
 )]
-#[cfg(feature = "tower")]
 pub trait Explain {
     /// Returns what this part would do now with a request of this head; `None` if there is no part.
     ///
@@ -119,12 +116,6 @@ impl<L: Limit<Future = NoWait>> Explain for MarkingLayer<L> {
 impl<L: Gate + for<'a> Ask<Head<'a>>, V> Explain for ConcurrencyLayer<L, V> {
     fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
         Some(ExplainedPart::by_gate(&self.forecast(&Head::of(request))))
-    }
-}
-
-impl<S: Sleep + Clone, R: LimitRule, C: Clock, V> Explain for AdmissionLayer<S, R, C, V> {
-    fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
-        self.0.explain(request)
     }
 }
 

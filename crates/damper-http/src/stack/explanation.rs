@@ -15,14 +15,12 @@ use damper_core::internal::Human;
 /// [`ServerStack::explain`](crate::ServerStack::explain) and [`ClientStack::explain`](crate::ClientStack::explain) return it. Its `Display` has a line for each part, and [`to_json`](Self::to_json) the
 /// same as JSON. A part behind one that refuses would not be asked; its answer is listed nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg(feature = "tower")]
 pub struct Explanation {
     parts: Vec<ExplainedPart>,
 }
 
 /// The answer of one part of a stack to a request that is not made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg(feature = "tower")]
 pub struct ExplainedPart {
     place: &'static str,
     name: Option<String>,
@@ -35,7 +33,6 @@ pub struct ExplainedPart {
 /// The course that a request would take at a part of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg(feature = "tower")]
 pub enum PartOutcome {
     /// It would let the request pass.
     Passes,

@@ -15,7 +15,6 @@ pub trait PartGroup<S, P> {
 
 /// The parts that see a call once: its class, its deadline, and inside of that the breaker.
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct CallParts<D = NoPart, B = NoPart, K = NoPart> {
     pub(super) criticality: K,
     pub(super) deadline: D,
@@ -38,7 +37,6 @@ where
 
 /// The parts that make attempts of a call: retries, inside of them pacing, and inside of that a hedge.
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct RepeatParts<R = NoPart, G = NoPart, H = NoPart> {
     pub(super) retry: R,
     pub(super) pacing: G,
@@ -67,7 +65,6 @@ where
 ///
 /// From the outside in, these are the throttle, the rate limit, the concurrency limit and the timeout.
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct AttemptParts<T = NoPart, L = NoPart, C = NoPart, A = NoPart> {
     pub(super) throttle: T,
     pub(super) limit: L,

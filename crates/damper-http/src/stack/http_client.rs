@@ -39,7 +39,6 @@ use tower_service::Service;
 /// # }
 /// # }
 /// ```
-#[cfg(feature = "tower")]
 pub struct HttpClient<S, R, X> {
     client: S,
     converts: PhantomData<fn(R) -> X>,
@@ -90,7 +89,6 @@ pin_project! {
     /// The future of [`HttpClient`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
-    #[cfg(feature = "tower")]
     pub struct HttpClientFuture<F, X> {
         #[pin]
         call: HttpCall<F>,

@@ -40,7 +40,6 @@ pub trait ClientPart<S, P, K> {
 /// An absent part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg(feature = "tower")]
 pub struct NoPart;
 
 impl<S, P, K> ClientPart<S, P, K> for NoPart {
@@ -63,7 +62,6 @@ impl<S> Layer<S> for NoPart {
 
 /// A finished layer, which keeps its own rules.
 #[derive(Clone, Copy, Debug)]
-#[cfg(feature = "tower")]
 pub struct LayerPart<L>(pub(super) L);
 
 impl<S, P: StackProtocol, K: Place, L: Layer<S>> ClientPart<S, P, K> for LayerPart<L> {
@@ -92,7 +90,6 @@ impl<S, P: StackProtocol, K: Place, Z: Clone> ClientPart<S, P, K> for DeadlinePa
 ///
 /// With another gate directly inside of it, it stands before one service.
 #[derive(Clone, Debug)]
-#[cfg(feature = "tower")]
 pub struct GatePart<L>(pub(super) L);
 
 impl<S, P, K, L> ClientPart<S, P, K> for GatePart<L>

@@ -17,7 +17,6 @@ use damper_core::retry::{GaveUp, RetryError};
     wraps it in a `CallError` or a `RetryError`, or puts it into a `Box<dyn Error + Send + Sync>`",
     note = "a stack whose layers have a `tonic::Status` is one of `.protocol(damper::tonic::Grpc::new())`"
 )]
-#[cfg(feature = "tower")]
 pub trait PartErrors<E>: StackProtocol {
     /// Returns the error of the stack, for the layer at the place of `part`.
     #[doc(hidden)]

@@ -18,7 +18,6 @@ use damper_core::gate::Ending;
     message = "`{Self}` is not the protocol of a client's stack",
     note = "`HttpProtocol` is the default; for gRPC, pass `damper::tonic::Grpc::new()`"
 )]
-#[cfg(feature = "tower")]
 pub trait StackProtocol {
     /// The [`Completion`](crate::Completion), which decides when a call has ended and with which verdict.
     type Completion;
@@ -82,7 +81,6 @@ pub trait StackProtocol {
 ///
 /// It uses [`Statuses`](crate::Statuses) for breakers and throttles, and [`TransientFailures`](crate::TransientFailures) for retries and hedges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg(feature = "tower")]
 pub struct HttpProtocol;
 
 impl StackProtocol for HttpProtocol {

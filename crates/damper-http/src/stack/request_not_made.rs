@@ -14,7 +14,6 @@ use damper_core::internal::source_of;
 /// adaptive limits ignore it.
 ///
 /// It is displayed as `request could not be made`. Its source is the error of the conversion.
-#[cfg(feature = "tower")]
 pub struct RequestNotMade {
     source: BoxError,
 }

@@ -30,7 +30,6 @@ use damper_core::time::{Clock, TokioSleep};
 use tower_layer::Layer;
 
 /// Creates a [`ServerStack`] without any part, to which parts are added.
-#[cfg(feature = "tower")]
 pub const fn server_stack() -> ServerStack {
     ServerStack(Parts { criticality: NoPart, deadline: NoPart, client_limit: NoPart, limit: NoPart, admission: NoPart })
 }
@@ -90,7 +89,6 @@ pub const fn server_stack() -> ServerStack {
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "a stack does nothing until it is put around a service"]
-#[cfg(feature = "tower")]
 pub struct ServerStack<D = NoPart, K = NoPart, L = NoPart, A = NoPart, C = NoPart>(Parts<D, K, L, A, C>);
 
 /// The parts, from the outside in.
@@ -119,13 +117,13 @@ impl<D, K, L, A, C> ServerStack<D, K, L, A, C> {
     /// Pass an `Admission`, or an `Arc<Admission>`, which you keep to inspect it. `Admission::fixed(64)` has a fixed limit, and
     /// `Admission::new(bounds)` one that follows the latency.
     ///
-    /// Requests have the class and the tenant that [`criticality`](Self::criticality) finds. For others, use `.admission_layer(AdmissionLayer::new(gate).criticality(…).tenant(…))`.
+    /// Requests have the class and the tenant that [`criticality`](Self::criticality) finds. For others, use `.admission_layer(ConcurrencyLayer::admission(gate).criticality(…).tenant(…))`.
     #[expect(clippy::type_complexity, reason = "a stack has a parameter for each of its places")]
     pub fn admission<G: SharedAdmission>(
         self,
         gate: G,
     ) -> ServerStack<D, K, L, AdmissionLayer<TokioSleep, G::Rule, G::Clock>, C> {
-        self.admission_layer(AdmissionLayer::new(gate.into_shared()).stall_limit(STALL_LIMIT))
+        self.admission_layer(ConcurrencyLayer::admission(gate.into_shared()).stall_limit(STALL_LIMIT))
     }
 }
 
@@ -336,7 +334,6 @@ fn named<L: Limit + Clone>(layer: RateLimitLayer<L>, name: &str) -> RateLimitLay
     message = "`{Self}` cannot be told the peer of a connection",
     note = "put `damper::http::PeerAddress` into the extensions of requests instead"
 )]
-#[cfg(feature = "tower")]
 pub trait PeerLimit {
     /// Returns the part for the requests of one connection.
     #[doc(hidden)]

@@ -5,7 +5,6 @@ use core::fmt;
 /// A part of a client's stack. A [`StackError`](super::StackError) names the part that ended a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-#[cfg(feature = "tower")]
 pub enum StackPart {
     /// The deadline of the whole call.
     Deadline,

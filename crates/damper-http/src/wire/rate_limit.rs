@@ -7,8 +7,8 @@ use super::retry_after::whole_seconds;
 use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
-use core::fmt;
 use core::time::Duration;
+use damper_core::InvalidText;
 use damper_core::quota::Quota;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sfv::{Integer, ItemSerializer, StringRef};
@@ -92,11 +92,11 @@ impl RateLimitHeaders {
     ///
     /// # Errors
     ///
-    /// [`RateLimitNameError`] if the name has anything but printable ASCII: it has to be a string of RFC 9651.
-    pub fn new(name: &str) -> Result<Self, RateLimitNameError> {
+    /// [`InvalidText`] if the name has anything but printable ASCII: it has to be a string of RFC 9651.
+    pub fn new(name: &str) -> Result<Self, InvalidText> {
         match StringRef::from_str(name) {
             Ok(name) => Ok(Self::of(name)),
-            Err(_) => Err(RateLimitNameError(name.to_owned())),
+            Err(_) => Err(InvalidText::new("the name of a limit", name, "of printable ASCII only")),
         }
     }
 
@@ -214,25 +214,3 @@ impl Default for RateLimitHeaders {
         Self::of(DEFAULT_NAME)
     }
 }
-
-/// The name of a limit which has characters that a header cannot carry.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RateLimitNameError(String);
-
-impl RateLimitNameError {
-    /// The name that was refused.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RateLimitNameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the name of a limit is {:?}, it must be of printable ASCII only", self.0)
-    }
-}
-
-damper_core::internal::debug_by_display!(RateLimitNameError);
-
-impl core::error::Error for RateLimitNameError {}

@@ -1,11 +1,9 @@
 //! The client's address behind proxies that are trusted.
 
 use super::{forwarded, x_forwarded_for};
-use alloc::borrow::ToOwned;
-use alloc::string::String;
 use alloc::sync::Arc;
-use core::fmt;
 use core::net::IpAddr;
+use damper_core::InvalidText;
 use http::HeaderMap;
 use ipnet::{IpNet, Ipv4Net};
 
@@ -45,7 +43,7 @@ use ipnet::{IpNet, Ipv4Net};
 /// headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("203.0.113.9, 192.0.2.7, 10.0.0.1"));
 /// let client = proxies.client_of(IpAddr::from([10, 0, 0, 2]), &headers);
 /// assert_eq!(client, IpAddr::from([192, 0, 2, 7]), "what stands to its left, it made up");
-/// # Ok::<(), damper::wire::TrustedProxiesError>(())
+/// # Ok::<(), damper::InvalidText>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustedProxies {
@@ -70,8 +68,8 @@ impl TrustedProxies {
     ///
     /// # Errors
     ///
-    /// [`TrustedProxiesError`], with the text that is not a network, or is the network of all addresses.
-    pub fn new<I>(networks: I) -> Result<Self, TrustedProxiesError>
+    /// [`InvalidText`], with the text that is not a network, or is the network of all addresses.
+    pub fn new<I>(networks: I) -> Result<Self, InvalidText>
     where
         I: IntoIterator<Item: AsRef<str>>,
     {
@@ -124,9 +122,12 @@ impl TrustedProxies {
 }
 
 /// The network that a text names.
-fn network(text: &str) -> Result<IpNet, TrustedProxiesError> {
-    let network = parse(text.trim()).ok_or_else(|| TrustedProxiesError::NotANetwork(text.to_owned()))?;
-    if network.prefix_len() == 0 { Err(TrustedProxiesError::Everyone(text.to_owned())) } else { Ok(network) }
+fn network(text: &str) -> Result<IpNet, InvalidText> {
+    let invalid = |allowed| InvalidText::new("a trusted proxy", text, allowed);
+    let network =
+        parse(text.trim()).ok_or_else(|| invalid("an address, or a network such as 10.0.0.0/8 or fd00::/8"))?;
+    // If every address were trusted, each client could choose its own.
+    if network.prefix_len() == 0 { Err(invalid("a network of fewer than all addresses")) } else { Ok(network) }
 }
 
 /// Reads an address by the standard library, which accepts no leading zeros.
@@ -152,35 +153,3 @@ fn unmapped(network: IpNet) -> IpNet {
         _ => network,
     }
 }
-
-/// Which text does not name a network that can be trusted.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum TrustedProxiesError {
-    /// It is neither an address nor one with the length of a prefix.
-    NotANetwork(String),
-    /// It is the network of all addresses.
-    ///
-    /// If every address is trusted, each client can choose its own.
-    Everyone(String),
-}
-
-impl fmt::Display for TrustedProxiesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotANetwork(text) => {
-                write!(
-                    f,
-                    "a trusted proxy is {text:?}, it must be an address, or a network such as 10.0.0.0/8 or fd00::/8"
-                )
-            }
-            Self::Everyone(text) => {
-                write!(f, "the trusted proxies are {text:?}, they must be fewer than all addresses")
-            }
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(TrustedProxiesError);
-
-impl core::error::Error for TrustedProxiesError {}

@@ -4,7 +4,7 @@ use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FixedLimit, NotAdmitted};
 use damper::gate::{Answer, Ask, Ending, Permit};
-use damper::http::{AdmissionLayer, DeadlineLayer, Head, ResponseHead};
+use damper::http::{ConcurrencyLayer, DeadlineLayer, Head, ResponseHead};
 use damper::{Deadline, ManualClock};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt, Empty, Full};
@@ -65,7 +65,7 @@ impl Server {
     async fn start(limit: u32) -> Self {
         let gate = Arc::new(Admission::fixed(limit));
         let (go, called) = (Arc::new(Semaphore::new(0)), Arc::new(Mutex::new(Vec::new())));
-        let layer = AdmissionLayer::new(Arc::clone(&gate)).criticality(class_of).tenant(tenant_of);
+        let layer = ConcurrencyLayer::admission(Arc::clone(&gate)).criticality(class_of).tenant(tenant_of);
         let (of_handler, paths) = (Arc::clone(&go), Arc::clone(&called));
         let address = serve(move |_| {
             let (go, called) = (Arc::clone(&of_handler), Arc::clone(&paths));
@@ -195,7 +195,7 @@ fn usual_latency_of_a_gate_is_its_median() {
 #[tokio::test]
 async fn refusal_names_the_wait_until_the_gate_has_room() {
     let (_, gate) = gate_of_slow_calls();
-    let mut service = AdmissionLayer::new(gate).criticality(class_of).layer(service_fn(never::<Empty<Bytes>>));
+    let mut service = ConcurrencyLayer::admission(gate).criticality(class_of).layer(service_fn(never::<Empty<Bytes>>));
     let mut calls: Vec<_> = (0..2).map(|_| Box::pin(service.call(get("/x/1")))).collect();
     for call in &mut calls {
         assert!(poll_once(call.as_mut()).is_pending());
@@ -210,7 +210,7 @@ async fn refusal_names_the_wait_until_the_gate_has_room() {
 async fn request_that_cannot_finish_in_time_is_refused() {
     let (_, gate) = gate_of_slow_calls();
     let _busy = gate.try_acquire(AdmissionRequest::new()).unwrap();
-    let service = AdmissionLayer::new(Arc::clone(&gate)).layer(service_fn(never::<Empty<Bytes>>));
+    let service = ConcurrencyLayer::admission(Arc::clone(&gate)).layer(service_fn(never::<Empty<Bytes>>));
     let mut request = get("/top/1");
     request.extensions_mut().insert(Deadline::after(3 * SECOND));
     let refusal = service.oneshot(request).await.unwrap();
@@ -223,7 +223,7 @@ async fn request_that_cannot_finish_in_time_is_refused() {
 async fn request_without_a_deadline_does_not_wait_for_ever() {
     let gate = Arc::new(Admission::fixed(1));
     let _held = gate.try_acquire_owned(AdmissionRequest::new()).unwrap();
-    let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(Duration::from_millis(20));
+    let layer = ConcurrencyLayer::admission(Arc::clone(&gate)).longest_wait(Duration::from_millis(20));
     let service = layer.layer(hyper::service::service_fn(done));
     // A deadline layer that only passes deadlines on gives such a request the deadline that never comes.
     let mut propagated = get("/");
@@ -246,7 +246,7 @@ async fn request_without_a_deadline_does_not_wait_for_ever() {
 async fn longest_wait_is_not_the_time_that_a_call_may_take() {
     let (_, gate) = gate_of_slow_calls();
     let _held = gate.try_acquire_owned(AdmissionRequest::new()).unwrap();
-    let layer = AdmissionLayer::new(Arc::clone(&gate)).longest_wait(SECOND);
+    let layer = ConcurrencyLayer::admission(Arc::clone(&gate)).longest_wait(SECOND);
     let mut service = layer.layer(service_fn(never::<Empty<Bytes>>));
     let mut waiting = Box::pin(service.call(get("/")));
     assert!(poll_once(waiting.as_mut()).is_pending());
@@ -259,7 +259,7 @@ async fn work_ends_at_its_deadline_and_frees_its_slot() {
     let gate = Arc::new(Admission::fixed(1));
     let service = ServiceBuilder::new()
         .layer(DeadlineLayer::new(Duration::from_millis(50)))
-        .layer(AdmissionLayer::new(Arc::clone(&gate)))
+        .layer(ConcurrencyLayer::admission(Arc::clone(&gate)))
         .service_fn(never::<Empty<Bytes>>);
     assert_eq!(service.oneshot(get("/")).await.unwrap().status(), StatusCode::GATEWAY_TIMEOUT);
     assert_eq!(gate.in_flight(), 0);
@@ -271,7 +271,9 @@ fn done(_: Request<Empty<Bytes>>) -> Ready<Result<Response<Full<Bytes>>, Infalli
 
 #[tokio::test]
 async fn settings_are_those_of_a_concurrency_layer() {
-    let layer = AdmissionLayer::fixed(0).exempt(|head| head.uri.path() == "/healthz").retry_after(5 * SECOND);
+    let layer = ConcurrencyLayer::admission(Admission::fixed(0))
+        .exempt(|head| head.uri.path() == "/healthz")
+        .retry_after(5 * SECOND);
     let service = layer.clone().problem_json().layer(service_fn(done));
     assert_eq!(service.clone().oneshot(get("/healthz")).await.unwrap().status(), StatusCode::OK);
     let refusal = service.oneshot(get("/")).await.unwrap();
@@ -288,7 +290,7 @@ async fn classify_chooses_the_responses_that_count() {
     let classify = |ending: Ending| move |_: Result<&ResponseHead, &Infallible>| ending;
     for (ending, has_median) in [(Ending::Declined, false), (Ending::Success, true)] {
         let gate = Arc::new(Admission::fixed(1));
-        let service = AdmissionLayer::new(Arc::clone(&gate)).classify(classify(ending)).layer(service_fn(done));
+        let service = ConcurrencyLayer::admission(Arc::clone(&gate)).classify(classify(ending)).layer(service_fn(done));
         for _ in 0..200 {
             service.clone().oneshot(get("/")).await.unwrap();
         }

@@ -5,7 +5,7 @@ use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality};
 use damper::http::{
-    AdmissionLayer, CallClass, ClassHeaders, ClientCriticalityLayer, CriticalityLayer, DeadlineLayer, Head,
+    CallClass, ClassHeaders, ClientCriticalityLayer, ConcurrencyLayer, CriticalityLayer, DeadlineLayer, Head,
     PeerAddress, TimeoutUnit, client_stack, server_stack,
 };
 use damper::wire::{PRIORITY, TrustedProxies, urgency_in};
@@ -408,7 +408,8 @@ async fn overload(classes: CriticalityLayer) -> [Served; 3] {
         tokio::time::sleep(WORK).await;
         Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
     });
-    let stack = server_stack().admission_layer(AdmissionLayer::new(gate).longest_wait(5 * WORK)).criticality(classes);
+    let stack =
+        server_stack().admission_layer(ConcurrencyLayer::admission(gate).longest_wait(5 * WORK)).criticality(classes);
     let groups: Arc<Mutex<[Served; 3]>> = Arc::default();
     let mut clients = Vec::new();
     for turn in 0_u32..3_000 {

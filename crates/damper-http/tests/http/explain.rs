@@ -4,9 +4,9 @@ use crate::cases::cases;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
 use damper::http::{
-    AdmissionLayer, ByHeader, ByKey, CallClass, ClassHeaders, ClientDeadlineLayer, ConcurrencyLayer, CriticalityLayer,
-    DeadlineLayer, Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer,
-    StackError, StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
+    ByHeader, ByKey, CallClass, ClassHeaders, ClientDeadlineLayer, ConcurrencyLayer, CriticalityLayer, DeadlineLayer,
+    Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, StackError,
+    StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
 };
 use damper::throttle::AdaptiveThrottle;
 use damper::tower::GateLayer;
@@ -196,12 +196,12 @@ proptest! {
         on_two_clocks(|_| ConcurrencyLayer::new(Arc::new(Bulkhead::new(slots).queue(4))).waiting(Duration::from_secs(9)), &keys)?;
         on_two_clocks(|clock| {
             let gate: Admission<FixedLimit, Clock> = Admission::fixed_with_clock(slots, clock);
-            AdmissionLayer::new(Arc::new(gate))
+            ConcurrencyLayer::admission(gate)
         }, &keys)?;
         on_two_clocks(|clock| {
             let bounds = damper::concurrency::LimitBounds::DEFAULT;
             let gate: Admission<ProbedGradient, Clock> = Admission::with_clock(bounds, clock);
-            AdmissionLayer::new(Arc::new(gate))
+            ConcurrencyLayer::admission(gate)
         }, &keys)?;
     }
 }

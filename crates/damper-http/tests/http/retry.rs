@@ -701,7 +701,7 @@ async fn service_is_cloned_only_for_retries() {
     let once = Retry::with_clock(1, clock(), 1);
     let mut client: Retrying<_, _, Unlimited, _, _> = RetryLayer::new(once).layer(Counted(Arc::clone(&clones)));
     client.call(request(Method::GET)).await.unwrap();
-    let mut client = RetryLayer::new(retry(clock())).layer(client.into_inner());
+    let mut client = RetryLayer::new(retry(clock())).layer(Counted(Arc::clone(&clones)));
     client.call(request(Method::GET).map(|_| Upload::Stream)).await.unwrap();
     assert_eq!(clones.load(Ordering::Relaxed), 0);
     client.call(request(Method::GET)).await.unwrap();

@@ -4,8 +4,8 @@ use crate::tokio_clock::TokioClock;
 use damper::breaker::State;
 use damper::concurrency::{Admission, LimitBounds};
 use damper::http::{
-    AdmissionLayer, ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers,
-    Limit, NoWait, PeerAddress, PerClient, PerHost, RateLimitLayer, Single,
+    ByHeader, ByKey, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, Headers, Limit, NoWait,
+    PeerAddress, PerClient, PerHost, RateLimitLayer, Single,
 };
 use damper::metrics::Exporter;
 use damper::shadow::{ShadowReport, Shadowed};
@@ -273,7 +273,7 @@ fn candidate_limit_holds_a_slot_while_a_call_is_in_flight() {
 #[test]
 fn candidate_learns_of_the_same_calls() {
     let candidate = Arc::new(Admission::new(LimitBounds::DEFAULT));
-    let layer = AdmissionLayer::fixed(64).shadow(Arc::clone(&candidate));
+    let layer = ConcurrencyLayer::admission(Admission::fixed(64)).shadow_admission(Arc::clone(&candidate));
     let mut server = layer.layer(service_fn(answer));
     for _ in 0..20 {
         drop(call(&mut server, from(1)).unwrap());
@@ -286,7 +286,7 @@ fn candidate_learns_of_the_same_calls() {
 #[tokio::test(start_paused = true)]
 async fn candidate_gate_holds_a_slot_while_a_call_waits_in_force() {
     let (gate, candidate) = (Arc::new(Admission::fixed(1)), Arc::new(Admission::fixed(3)));
-    let layer = AdmissionLayer::new(Arc::clone(&gate)).shadow(Arc::clone(&candidate));
+    let layer = ConcurrencyLayer::admission(Arc::clone(&gate)).shadow_admission(Arc::clone(&candidate));
     let service = service_fn(async |_: Request<()>| {
         tokio::time::sleep(Duration::from_millis(100)).await;
         Ok::<_, Infallible>(EmptyResponse::new(Empty::new()))

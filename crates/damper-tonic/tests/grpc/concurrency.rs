@@ -7,7 +7,7 @@ use crate::support::{Upstream, channel, client, message, messages, serve, uri};
 use damper::breaker::State;
 use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
 use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
-use damper::http::{AdmissionLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, client_stack};
+use damper::http::{CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, client_stack};
 use damper::tonic::{AtTrailers, Grpc, GrpcEndings, IntoStatus};
 use damper::{BreakerConfig, Bulkhead, BulkheadFull, CircuitBreaker};
 use futures_util::stream::{self, BoxStream, StreamExt};
@@ -331,7 +331,7 @@ fn statuses_and_timeouts_of_tonic_in_errors_are_signs_of_overload() {
 /// Never `RESOURCE_EXHAUSTED`, which means that the client has used up its own quota.
 #[tokio::test]
 async fn call_that_is_not_admitted_is_unavailable() {
-    let layer = AdmissionLayer::fixed(0)
+    let layer = ConcurrencyLayer::admission(Admission::fixed(0))
         .criticality(|_| Criticality::Sheddable)
         .tenant(|head| head.headers.get("x-tenant").cloned());
     let server = serve(Server::builder().layer(layer).add_service(Upstream::default().echo()));

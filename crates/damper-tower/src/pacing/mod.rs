@@ -12,4 +12,4 @@ mod side;
 
 pub use layer::PacingLayer;
 pub use service::PacingService;
-pub use side::PacedSide;
+use side::PacedSide;

@@ -33,21 +33,6 @@ impl<S, P, H, B, Z, D> PacingService<S, P, H, B, Z, D> {
     pub(super) fn new(service: S, layer: PacingLayer<P, H, B, Z, D>) -> Self {
         Self { service, layer }
     }
-
-    /// The service whose calls are paced.
-    pub fn get_ref(&self) -> &S {
-        &self.service
-    }
-
-    /// The service whose calls are paced.
-    pub fn get_mut(&mut self) -> &mut S {
-        &mut self.service
-    }
-
-    /// The service without pacing.
-    pub fn into_inner(self) -> S {
-        self.service
-    }
 }
 
 impl<S, P, H, B, Z, D, R> Service<R> for PacingService<S, P, H, B, Z, D>

@@ -1,12 +1,11 @@
 //! Calls that sleep at a pacer, which learns from their results.
 
-use crate::side::{Side, Stand};
+use crate::side::{Judged, Side, Stand};
 use core::fmt;
-use core::ops::Deref;
 use damper_core::CallError;
-use damper_core::gate::{AnswerOf, Ask, PacedPermit, PacerOf, PacerSource, Paces, Permit, TimeLeft, Verdict};
-use damper_core::throttle::{PaceTooSlow, Pacer, ReadHints, Strategy};
-use damper_core::time::{Clock, Sleep};
+use damper_core::gate::{AnswerOf, Ask, PacedPermit, PacerOf, PacerSource, Paces, TimeLeft};
+use damper_core::throttle::{PaceTooSlow, ReadHints};
+use damper_core::time::Sleep;
 
 /// A gate at which calls of any service sleep, and the reader of their results.
 ///
@@ -40,7 +39,7 @@ where
     Z: Sleep + Clone,
     D: TimeLeft<R> + Clone,
 {
-    type Held = PacedCall<P::Pacer, H>;
+    type Held = Judged<PacedPermit<P::Pacer>, H>;
     type Refused = PaceTooSlow;
     type Response = T;
     type Error = CallError<E, PaceTooSlow>;
@@ -52,7 +51,7 @@ where
 
     #[inline]
     fn hold(&self, permit: PacedPermit<P::Pacer>, _: &R) -> Self::Held {
-        PacedCall { permit, hints: self.hints.clone() }
+        Judged { permit, judge: self.hints.clone() }
     }
 
     fn refuse(&self, refusal: PaceTooSlow, _: &R) -> PaceTooSlow {
@@ -65,8 +64,8 @@ where
 
     #[inline]
     fn judge(held: &mut Option<Self::Held>, result: &Result<T, E>) {
-        if let Some(PacedCall { permit, hints }) = held.take() {
-            permit.learn(&hints.hints(result));
+        if let Some(Judged { permit, judge }) = held.take() {
+            permit.learn(&judge.hints(result));
         }
     }
 
@@ -83,24 +82,5 @@ where
 impl<P, H, Z, D> fmt::Debug for PacedSide<P, H, Z, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PacedSide").finish_non_exhaustive()
-    }
-}
-
-/// A call in flight, from whose result a pacer learns.
-#[derive(Debug)]
-pub struct PacedCall<G, H> {
-    permit: PacedPermit<G>,
-    hints: H,
-}
-
-impl<G: Deref<Target = Pacer<S, C>>, S: Strategy, C: Clock, H> Permit for PacedCall<G, H> {
-    const HOLDS: bool = false;
-
-    fn end(self, verdict: &Verdict) {
-        self.permit.end(verdict);
-    }
-
-    fn panicked(self) {
-        self.permit.panicked();
     }
 }

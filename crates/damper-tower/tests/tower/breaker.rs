@@ -1,7 +1,7 @@
 //! Breakers before services of any request type.
 
 use damper::breaker::State;
-use damper::gate::Ending;
+use damper::gate::{Ending, PerKey};
 use damper::tower::{GateLayer, GateService};
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
@@ -102,14 +102,17 @@ fn static_breaker_is_shared_by_all_services_of_a_layer() {
 #[test]
 fn keys_have_breakers_of_their_own() {
     let shards = Arc::new(KeyedCircuitBreaker::<String>::new(config(), 8).unwrap());
-    let layer = GateLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
+    let layer = GateLayer::new(PerKey::new(|query: &Query| query.shard.to_owned(), Arc::clone(&shards)));
     let mut service = layer.layer(service_fn(answer));
     assert_eq!(call(&mut service, BAD), Err(CallError::Failed(ConnectionLost)));
     assert!(refusal(call(&mut service, GOOD)).is_some());
     assert_eq!(call(&mut service, Query { shard: "b", ..GOOD }), Ok("rows"));
     assert_eq!(shards.get_or_create("a").state(), State::Open);
     // The key may be an owned value, and need not be text.
-    let layer = GateLayer::by(|query: &Query| query.is_good, KeyedCircuitBreaker::new(config(), 8).unwrap());
+    let layer = GateLayer::new(PerKey::new(
+        |query: &Query| query.is_good,
+        Arc::new(KeyedCircuitBreaker::new(config(), 8).unwrap()),
+    ));
     assert_eq!(call(&mut layer.layer(service_fn(answer)), GOOD), Ok("rows"));
 }
 

@@ -1,6 +1,7 @@
 //! Bulkheads before services of any request type.
 
 use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
+use damper::gate::PerKey;
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
 use damper::tower::GateLayer;
@@ -235,7 +236,7 @@ async fn without_a_queue_a_call_does_not_wait() {
 async fn keys_have_bulkheads_of_their_own() {
     let tenants = Arc::new(KeyedBulkhead::<u32>::new(1, 64).unwrap().queue(1));
     let held = Held::default();
-    let layer = GateLayer::limit_by(|number: &u32| number % 10, Arc::clone(&tenants));
+    let layer = GateLayer::limit(PerKey::new(|number: &u32| number % 10, Arc::clone(&tenants)));
     let mut refusing = layer.layer(held.service());
     let _one = begun(&mut refusing, 1).await;
     assert!(cause(refusing.ready().await.unwrap().call(11).await).is_some());

@@ -95,7 +95,7 @@ async fn call_costs_tokens_of_its_key() {
 #[tokio::test(start_paused = true)]
 async fn calls_wait_at_the_bulkhead_of_their_key_until_their_deadline() {
     let pools = Arc::new(KeyedBulkhead::<u32>::new(1, 16).unwrap().queue(4));
-    let layer = GateLayer::by(|number: &u32| number % 10, Arc::clone(&pools))
+    let layer = GateLayer::new(PerKey::new(|number: &u32| number % 10, Arc::clone(&pools)))
         .waiting(MINUTE)
         .time_left(|number: &u32| (*number > 10).then_some(Duration::from_millis(20)));
     let mut service = layer.layer(service_fn(|_: u32| pending::<Result<u32, Infallible>>()));

@@ -1,6 +1,6 @@
 //! Throttles before services of any request type.
 
-use damper::gate::Ending;
+use damper::gate::{Ending, PerKey};
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, Throttled};
 use damper::tower::GateLayer;
 use damper::{Bulkhead, BulkheadFull, CallError, ManualClock};
@@ -73,7 +73,7 @@ fn static_throttle_is_shared_by_all_services_of_a_layer() {
 #[test]
 fn keys_have_throttles_of_their_own() {
     let shards = Arc::new(KeyedThrottle::<String>::new(8).unwrap());
-    let layer = GateLayer::by(|query: &Query| query.shard.to_owned(), Arc::clone(&shards));
+    let layer = GateLayer::new(PerKey::new(|query: &Query| query.shard.to_owned(), Arc::clone(&shards)));
     let mut service = layer.layer(service_fn(answer));
     for _ in 0..100 {
         _ = call(&mut service, BAD);

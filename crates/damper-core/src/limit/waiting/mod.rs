@@ -35,4 +35,4 @@ pub use future::AcquireFuture;
 #[cfg(feature = "futures")]
 pub use paced::{PacedSink, PacedStream};
 pub(crate) use queue::Place;
-pub use queue::Queue;
+pub(crate) use queue::Queue;

@@ -9,8 +9,8 @@ use core::time::Duration;
 
 /// A queue that serves its waiters in order.
 ///
-/// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). The trait is damper's own. It is
-/// public because [`Acquire`](super::Acquire) and [`AcquireFuture`](super::AcquireFuture) name it.
+/// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). No other crate can name
+/// the trait, so all queues are damper's own.
 pub trait Queue: Sealed {
     /// A place in the order.
     #[doc(hidden)]

@@ -9,12 +9,12 @@ mod settings;
 mod state;
 
 use super::AtomicU64;
-use crate::breaker::permit::Breaker;
-use crate::breaker::state_word::{Generation, Snapshot, StateWord};
+use crate::breaker::state_word::{Snapshot, StateWord};
 use crate::breaker::transitions::Transitions;
 use crate::breaker::{BreakerConfig, CallError, Cause, CircuitOpen, Permit, State, Verdict, guarded_call};
+use crate::out_of_range::OutOfRange;
 use crate::time::Clock;
-use crate::word32::Word32Error;
+use crate::word32::FixedBreaker;
 use core::fmt;
 use core::time::Duration;
 use settings::PlacedSettings;
@@ -77,8 +77,8 @@ impl<'a, C: Clock> WordBreaker<'a, C> {
     ///
     /// # Errors
     ///
-    /// [`Word32Error`], which names the setting that a breaker in one word does not have.
-    pub fn new(word: &'a AtomicU64, config: &BreakerConfig, clock: C) -> Result<Self, Word32Error> {
+    /// [`OutOfRange`] of a setting that does not fit, or that a breaker in one word does not have.
+    pub fn new(word: &'a AtomicU64, config: &BreakerConfig, clock: C) -> Result<Self, OutOfRange> {
         let settings = PlacedSettings::new(config, clock.frequency(), clock.max_step_back())?;
         Ok(Self { word: StateWord::of(word), settings, clock })
     }
@@ -106,23 +106,6 @@ impl<'a, C: Clock> WordBreaker<'a, C> {
     /// Returns the state that a call would find now.
     pub fn state(&self) -> State {
         self.state_of(self.word.load()).0
-    }
-
-    #[cold]
-    fn admit_slow(&self, current: Snapshot<PlacedWord<'a>>) -> Result<Generation, CircuitOpen> {
-        self.admit_or_refuse(current)
-    }
-
-    #[inline]
-    fn succeeded(&self, generation: Generation) {
-        if self.settings.tally.is_some() || !self.word.load().is_closed_without_failure(generation) {
-            self.after_success(generation);
-        }
-    }
-
-    #[cold]
-    fn failed(&self, generation: Generation) {
-        self.after_failure(generation, Duration::ZERO);
     }
 }
 
@@ -162,43 +145,15 @@ impl<'a, C: Clock> Transitions for WordBreaker<'a, C> {
     fn changed(&self, _: Snapshot<PlacedWord<'a>>, _: Snapshot<PlacedWord<'a>>, _: Option<Cause>) {}
 }
 
-impl<C: Clock> Breaker for WordBreaker<'_, C> {
-    type Ticket = Generation;
-
+impl<C: Clock> FixedBreaker for WordBreaker<'_, C> {
     #[inline]
-    fn admit(&self) -> Result<Generation, CircuitOpen> {
-        match self.closed_generation() {
-            Ok(generation) => Ok(generation),
-            Err(current) => self.admit_slow(current),
-        }
+    fn counts_successes(&self) -> bool {
+        self.settings.tally.is_some()
     }
 
     #[inline]
-    fn record(&self, generation: Generation, verdict: Verdict) {
-        match verdict {
-            Verdict::Success => self.succeeded(generation),
-            Verdict::Failure | Verdict::RetryAfter(_) | Verdict::DeadlineExceeded => self.failed(generation),
-            Verdict::Ignored => self.released(generation),
-        }
-    }
-
-    #[cold]
-    fn abandoned(&self, generation: Generation) {
-        if self.settings.fixed.abandoned_probes_fail && self.is_probe(generation) {
-            self.failed(generation);
-        } else {
-            self.released(generation);
-        }
-    }
-
-    fn probe_answered(&self, generation: Generation) -> Generation {
-        if !self.is_probe(generation) {
-            return generation;
-        }
-        match self.after_success(generation) {
-            Some(next) if next.is_closed() => next.generation(),
-            _ => Generation::NONE,
-        }
+    fn abandoned_probes_fail(&self) -> bool {
+        self.settings.fixed.abandoned_probes_fail
     }
 }
 

@@ -140,7 +140,7 @@ fn settings_that_do_not_fit_are_named() {
         WordBreaker::new(&word, &config.build().unwrap(), &clock).map(|_| ()).unwrap_err().to_string()
     };
     let config = BreakerConfig::builder;
-    let refusal = |setting| format!("a breaker in one word has no {setting}");
+    let refusal = |setting| format!("{setting} is set, it must be left out (for a breaker in one word)");
     assert_eq!(message(config().slow_rate(50, Duration::from_secs(1))), refusal("slow_rate"));
     assert_eq!(message(config().cooldown_jitter(10)), refusal("cooldown_jitter"));
     assert_eq!(message(config().probe_failure_rate(10)), refusal("probe_failure_rate"));

@@ -105,7 +105,7 @@ fn names_are_strings_of_structured_fields() {
     assert_eq!(written("", Quota::per_second(1), 1, None)[1], r#""";r=1"#);
     for name in ["grün", "a\nb", "a\r\nSet-Cookie: b", "\0", "\x7f", "\t"] {
         let error = RateLimitHeaders::new(name).unwrap_err();
-        assert_eq!(error.name(), name);
+        assert_eq!(error.value(), name);
         assert_eq!(error.to_string(), format!("the name of a limit is {name:?}, it must be of printable ASCII only"));
     }
 }
@@ -195,7 +195,7 @@ proptest! {
             }
             Err(error) => {
                 prop_assert!(name.bytes().any(|byte| !(b' '..=b'~').contains(&byte)));
-                prop_assert_eq!(error.name(), name);
+                prop_assert_eq!(error.value(), name);
             }
         }
     }

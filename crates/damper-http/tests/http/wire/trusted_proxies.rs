@@ -1,6 +1,6 @@
 //! Entries that proxies write, and malformed ones, one by one.
 
-use damper::wire::{TrustedProxies, TrustedProxiesError, X_FORWARDED_FOR, leftmost_forgeable};
+use damper::wire::{TrustedProxies, X_FORWARDED_FOR, leftmost_forgeable};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
@@ -221,14 +221,15 @@ fn invalid_networks_are_refused() {
         "10.0.0.0/-1",
     ] {
         let error = TrustedProxies::new(["10.0.0.0/8", text, "fd00::/8"]).unwrap_err();
-        assert_eq!(error, TrustedProxiesError::NotANetwork(text.to_owned()));
+        assert_eq!((error.value(), error.allowed().starts_with("an address")), (text, true));
     }
     let error = TrustedProxies::new(["10.0.0.0/33".to_owned()]).unwrap_err();
     let expected =
         "a trusted proxy is \"10.0.0.0/33\", it must be an address, or a network such as 10.0.0.0/8 or fd00::/8";
     assert_eq!(error.to_string(), expected);
     for text in ["0.0.0.0/0", "::/0", "10.0.0.0/0", "::ffff:0.0.0.0/96"] {
-        assert_eq!(TrustedProxies::new([text]), Err(TrustedProxiesError::Everyone(text.to_owned())));
+        let message = format!("a trusted proxy is {text:?}, it must be a network of fewer than all addresses");
+        assert_eq!(TrustedProxies::new([text]).unwrap_err().to_string(), message);
     }
 }
 
