@@ -550,7 +550,7 @@ fn types_of_grpc_have_the_traits_users_expect() {
 #[cfg(all(feature = "tokio", feature = "tower"))]
 fn types_for_any_service_have_the_traits_users_expect() {
     use damper::gate::Waits;
-    use damper::throttle::{AdaptiveThrottle, Hints, Pacer};
+    use damper::throttle::AdaptiveThrottle;
     use damper::time::TokioSleep;
     use damper::tower::*;
     use damper::{Bulkhead, CircuitBreaker, RateLimiter};
