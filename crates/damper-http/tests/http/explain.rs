@@ -363,7 +363,7 @@ proptest! {
             if holds {
                 held.push((answer, beside));
             } else if !held.is_empty() {
-                held.remove(0);
+                drop(held.remove(0));
             }
         }
     }
