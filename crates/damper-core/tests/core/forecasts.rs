@@ -12,8 +12,8 @@ use damper::shadow::Shadowed;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
 use damper::time::Seed;
 use damper::{
-    AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedBulkhead, KeyedCircuitBreaker, KeyedLimiter, LimitSet, Limiter, ManualClock, Pausable, Plan,
-    Quota, QuotaTree, RateLimiter, SlidingLog,
+    AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedBulkhead, KeyedCircuitBreaker, KeyedLimiter, LimitSet,
+    Limiter, ManualClock, Pausable, Plan, Quota, QuotaTree, RateLimiter, SlidingLog,
 };
 use proptest::prelude::*;
 use std::future::{Pending, pending};
