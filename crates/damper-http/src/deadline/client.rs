@@ -116,7 +116,7 @@ impl<S> ClientDeadlineLayer<S> {
         self
     }
 
-    /// Returns the deadline that a call of this head would get now, and the time that would be withheld from the server.
+    /// Returns the deadline that a call of this head would get now, and the margin.
     pub(crate) fn forecast(&self, head: &Head<'_>) -> (Deadline, Duration) {
         (self.timeouts.deadline(head, &Protocol::of(head)), self.role.margin)
     }

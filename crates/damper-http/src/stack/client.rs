@@ -534,7 +534,7 @@ impl<D, B, K, R, G, H, T, L, N, A, P>
     /// let request = Request::get("http://payments/refunds").body(())?;
     /// assert_eq!(
     ///     stack.explain(&Head::of(&request)).to_string(),
-    ///     "breaker: refuses: circuit open, until it is reset\n\
+    ///     "breaker: refuses: circuit forced open\n\
     ///      limit: passes\n\
     ///      concurrency: passes\n\
     ///      refused by the breaker"

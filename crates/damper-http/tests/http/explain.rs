@@ -363,7 +363,7 @@ proptest! {
             if holds {
                 held.push((answer, beside));
             } else if !held.is_empty() {
-                held.remove(0);
+                drop(held.remove(0));
             }
         }
     }
@@ -386,7 +386,7 @@ async fn each_part_of_a_client_says_what_it_would_do() {
         "class: passes: sheddable, without a tenant\n\
          deadline: passes: 2 s given\n\
          pacing: unknown: the pacer decides at the call\n\
-         limit: refuses: rate limit exceeded, and no wait helps\n\
+         limit: refuses: rate limit exceeded: the burst is 0\n\
          concurrency: refuses: too many calls in flight, limit 0\n\
          attempt timeout: passes: 500 ms given\n\
          refused by the limit"
