@@ -324,6 +324,18 @@ fn io_that_moves_more_than_it_may_is_charged() {
 }
 
 #[test]
+fn report_without_permission_does_nothing() {
+    let clock = ManualClock::new();
+    let limit = RateLimiter::with_clock(Quota::per_second(1_000).burst(20), &clock);
+    limit.drain();
+    let mut pacer = BytePacer::new(&limit);
+    pacer.report(20, 20);
+    assert_eq!(pacer.ask(20), Err(Duration::from_millis(20)));
+    pacer.report(20, 20);
+    assert_eq!((pacer.ask(20), limit.debt()), (Err(Duration::from_millis(20)), 20), "it still waits for its chunk");
+}
+
+#[test]
 fn unlimited_quota_moves_whatever_is_wanted() {
     let limit = RateLimiter::with_clock(Quota::UNLIMITED, ManualClock::new());
     let mut pacer = BytePacer::new(&limit);
