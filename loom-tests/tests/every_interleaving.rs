@@ -4,15 +4,17 @@
 //! [The weakening under which each of these was seen to fail: a `store` in place of the swap.]
 #![cfg(loom)]
 
-use damper_core::breaker::{Permit, State};
-use damper_core::time::FixedFrequency;
+use damper_core::breaker::{Permit, State, Window};
+use damper_core::time::{FixedFrequency, Seed};
+use damper_core::words::{AtomicU64, WordTable};
 use damper_core::{
-    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Quota, RateLimiter, RateLimiter32, WhenFull,
+    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Plan, Quota, RateLimiter, RateLimiter32, WhenFull,
 };
 use damper_loom_tests::tables::{A, quota, ways};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
 use loom::sync::Arc;
 use loom::thread;
+use std::time::Duration;
 
 /// Runs one operation on each of two threads, and returns whether each succeeded.
 fn race<T: Send + Sync + 'static>(word: T, operation: fn(&T) -> bool) -> (bool, bool, Arc<T>) {
@@ -136,4 +138,75 @@ fn slot_gives_its_last_token_once() {
 #[should_panic(expected = "one token, one winner")]
 fn slot_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_of_a_key);
+}
+
+/// Ends two calls on two threads at once.
+fn end_at_once<P: Send + 'static>([mine, its]: [P; 2], end: fn(P)) {
+    let rival = thread::spawn(move || end(its));
+    end(mine);
+    rival.join().unwrap();
+}
+
+/// Two failures race in a window: both count, so the second one reaches the rate.
+fn failures_in(window: Window) {
+    let config = BreakerConfig::builder().failure_threshold(u32::MAX).failure_rate(100).minimum_calls(2);
+    // Slow calls, of which there are none, so that a ring has fewer outcomes in a word.
+    let config = config.slow_rate(100, Duration::from_secs(1_000)).window(window).build().unwrap();
+    let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(config, Stopped(7)));
+    assert_eq!(breaker.status().calls(), 0, "computes what a tick is worth");
+    end_at_once([(); 2].map(|()| breaker.try_acquire_owned().unwrap()), Permit::failure);
+    assert_eq!(breaker.state(), State::Open, "two failures count");
+}
+
+fn failures_in_a_register() {
+    failures_in(Window::last_calls(4));
+}
+
+fn failures_in_a_ring() {
+    failures_in(Window::last_calls(25));
+}
+
+#[test]
+fn register_counts_both_failures() {
+    check(failures_in_a_register);
+}
+
+#[test]
+#[should_panic(expected = "two failures count")]
+fn register_counts_both_failures_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, failures_in_a_register);
+}
+
+#[test]
+fn ring_counts_both_failures() {
+    check(failures_in_a_ring);
+}
+
+#[test]
+#[should_panic(expected = "two failures count")]
+fn ring_counts_both_failures_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, failures_in_a_ring);
+}
+
+/// Two processes race for the last token of a key that has a slot in a table on words: one of them gets it.
+fn last_token_in_a_word_table() {
+    let words: [AtomicU64; 10] = std::array::from_fn(|_| AtomicU64::new(0));
+    let check = |words: &[AtomicU64; 10]| {
+        let plan = Plan::new(Quota::per_second(2)).unwrap();
+        WordTable::<u64, _>::new(words, plan, Stopped(7_000_000_000), Seed::new(1, 2)).unwrap().check(&5).is_ok()
+    };
+    assert!(check(&words));
+    let (mine, its, _) = race(words, check);
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn word_table_gives_its_last_token_once() {
+    check(last_token_in_a_word_table);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn word_table_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token_in_a_word_table);
 }

@@ -1,6 +1,7 @@
 //! Three masters that share the slots of a cluster.
 
 use crate::redis_server::{RedisServer, free_port};
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,11 @@ impl RedisCluster {
                 state.contains("cluster_state:ok") && state.contains("cluster_known_nodes:3")
             });
         }
+        // New masters have one epoch, and raise theirs until no two are the same. A slot that moves meanwhile can fall back.
+        wait(|| {
+            let [first, second, third] = [0, 1, 2].map(|place| epochs(&cluster.masters[place]));
+            first == second && second == third && first.values().collect::<BTreeSet<_>>().len() == 3
+        });
         cluster
     }
 
@@ -101,6 +107,13 @@ impl RedisCluster {
 pub(crate) fn cluster_options() -> [String; 4] {
     // By default the port of the cluster's own traffic is one that the kernel gives to clients.
     ["--cluster-enabled".to_owned(), "yes".to_owned(), "--cluster-port".to_owned(), free_port().to_string()]
+}
+
+/// Returns the epoch of each master that this one knows, by identifier.
+fn epochs(master: &RedisServer) -> BTreeMap<String, String> {
+    let nodes: String = master.ask(&["CLUSTER", "NODES"]);
+    let fields = nodes.lines().map(|node| node.split(' ').map(str::to_owned).collect::<Vec<_>>());
+    fields.map(|fields| (fields[0].clone(), fields[6].clone())).collect()
 }
 
 fn wait(ready: impl Fn() -> bool) {

@@ -141,7 +141,7 @@ pub fn all(is_deep: bool) -> Vec<Scenario> {
         Scenario {
             costs: &[Cost::Large],
             recovers: true,
-            ..scenario("waiting", ONE_PACE, Bounds { waits: 2, checks: 3, give_ups: 1, ..NONE }, &[Witness::JointTaken])
+            ..scenario("waiting", ONE_PACE, Bounds { waits: 2, checks: 4, give_ups: 1, ..NONE }, &[Witness::JointTaken])
         },
         Scenario {
             recovers: true,

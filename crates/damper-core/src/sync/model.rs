@@ -171,7 +171,8 @@ macro_rules! atomic {
                 count_access();
                 count_write();
                 if FLAW.get() == Some(Flaw::BlindExchange) {
-                    return Ok(self.0.swap(new, success));
+                    self.0.swap(new, success);
+                    return Ok(current);
                 }
                 self.0.compare_exchange(current, new, flawed(success), failure)
             }
@@ -261,7 +262,8 @@ impl AtomicBool {
     ) -> Result<bool, bool> {
         count_write();
         if FLAW.get() == Some(Flaw::BlindExchange) {
-            return Ok(self.0.swap(new, success));
+            self.0.swap(new, success);
+            return Ok(current);
         }
         self.0.compare_exchange(current, new, flawed(success), flawed(failure))
     }
