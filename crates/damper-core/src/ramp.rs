@@ -144,7 +144,10 @@ impl Ramp {
     }
 
     fn parts_at(&self, elapsed: Duration) -> u32 {
-        self.stage_at(whole_micros(elapsed)).map_or(WHOLE, |stage| stage.parts)
+        // The length was not checked. Of more than 40 bits the lowest do not matter.
+        let excess = (u64::BITS - 40).saturating_sub(self.micros.leading_zeros());
+        let ramp = Self { micros: self.micros >> excess, ..*self };
+        ramp.stage_at(whole_micros(elapsed) >> excess).map_or(WHOLE, |stage| stage.parts)
     }
 
     /// Returns the state so many microseconds after the start; `None` if the ramp is over.
@@ -254,6 +257,15 @@ mod tests {
         let lengths = prop_oneof![1..50u64, 50..5_000_000u64, Just(Micros::of_duration(LONGEST))];
         (prop_oneof![Just(RampShape::Steps), Just(RampShape::Linear)], lengths)
             .prop_map(|(shape, micros)| Ramp { shape, micros })
+    }
+
+    #[test]
+    fn length_that_is_not_allowed_has_shares() {
+        for ramp in [Ramp::steps(Duration::MAX), Ramp::linear(Duration::MAX)] {
+            let later = Duration::from_micros(ramp.micros / 100 * 51);
+            let shares = [Duration::ZERO, later, Duration::MAX].map(|elapsed| (ramp.share_at(elapsed) * 100.0).round());
+            assert!(shares == [0.0, 51.0, 100.0] || shares == [0.0, 10.0, 100.0], "{ramp}: {shares:?}");
+        }
     }
 
     proptest! {
