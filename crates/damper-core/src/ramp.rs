@@ -262,9 +262,9 @@ mod tests {
     #[test]
     fn length_that_is_not_allowed_has_shares() {
         for ramp in [Ramp::steps(Duration::MAX), Ramp::linear(Duration::MAX)] {
-            let later = Duration::from_micros(ramp.micros / 100 * 51);
-            let shares = [Duration::ZERO, later, Duration::MAX].map(|elapsed| (ramp.share_at(elapsed) * 100.0).round());
-            assert!(shares == [0.0, 51.0, 100.0] || shares == [0.0, 10.0, 100.0], "{ramp}: {shares:?}");
+            let later = Duration::from_micros(ramp.micros / 100 * 52);
+            let percent = [Duration::ZERO, later, Duration::MAX].map(|elapsed| ramp.parts_at(elapsed) * 100 / WHOLE);
+            assert!(percent == [0, 51, 100] || percent == [0, 10, 100], "{ramp}: {percent:?}");
         }
     }
 

@@ -255,7 +255,7 @@ where
     /// Only paces, and returns rejected calls to the retries outside.
     ///
     /// The retries decide when a rejected call is retried, and the pacer's own sleep for that is left out. Each attempt still sleeps as the
-    /// pacer demands before a call. With [`ExponentialBackoff`](damper_core::throttle::compared::ExponentialBackoff) it never does, unless the server
+    /// pacer demands before a call. With `ExponentialBackoff` it never does, unless the server
     /// asked for a time. A call whose deadline has passed is made if it need not sleep.
     ///
     /// The bodies of requests need not be replayable. A future's error is [`CallError::Refused`](damper_core::CallError::Refused) with a
