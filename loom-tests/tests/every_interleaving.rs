@@ -188,7 +188,7 @@ fn ring_counts_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_a_ring);
 }
 
-/// Two processes race for the last token of a key that has a slot in a table on words: one of them gets it.
+/// Two processes race for the last token of a key that has a slot in a table on words: one gets it.
 fn last_token_in_a_word_table() {
     let words: [AtomicU64; 10] = std::array::from_fn(|_| AtomicU64::new(0));
     let check = |words: &[AtomicU64; 10]| {

@@ -191,7 +191,7 @@ impl<G, J> PlainLayer<G, J> {
     ///     Connection,
     /// }
     ///
-    /// let shards = Arc::new(KeyedCircuitBreaker::new(BreakerConfig::DEFAULT, 64)?);
+    /// let shards = Arc::new(KeyedCircuitBreaker::<u32>::new(BreakerConfig::DEFAULT, 64)?);
     /// let gate = PerKey::new(|query: &Query| query.shard, shards);
     /// let layer = GateLayer::new(gate).classify(|result: &Result<u32, DatabaseError>| match result {
     ///     Ok(_) => Ending::Success,
