@@ -688,9 +688,18 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
     }
 }
 
-/// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 8] =
-    ["ByKey", "HeldPermit", "ObservedBody", "PacedSink", "PacedStream", "PerKey", "RetryLayer", "Retrying"];
+/// Types with parameters of a service, whose uses the tests of layers compile, and `Deadlines`, which has a row by each of its names.
+const ELSEWHERE: [&str; 9] = [
+    "ByKey",
+    "Deadlines",
+    "HeldPermit",
+    "ObservedBody",
+    "PacedSink",
+    "PacedStream",
+    "PerKey",
+    "RetryLayer",
+    "Retrying",
+];
 
 #[test]
 fn types_of_stores_have_the_traits_users_expect() {
