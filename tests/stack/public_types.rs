@@ -688,7 +688,9 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
     }
 }
 
-/// Types with parameters of a service, whose uses the tests of layers compile, and `Deadlines`, which has a row by each of its names.
+/// Types with parameters of a service. The tests of layers compile their uses.
+///
+/// `Deadlines` has a row by each of its two names.
 const ELSEWHERE: [&str; 9] = [
     "ByKey",
     "Deadlines",
