@@ -104,6 +104,24 @@
 //! # Ok::<(), damper::OutOfRange>(())
 //! ```
 //!
+//! In a [file of settings](super::configuration) it is a key, which a reload may change:
+//!
+//! ```
+//! # #[cfg(feature = "config")] {
+//! use damper::config::Sources;
+//!
+//! let text = r#"
+//!     [client.http.circuit_breaker]
+//!     ramp = "30s"
+//!     ramp_shape = "linear"   # the default, or "steps"
+//! "#;
+//! let settings = Sources::new().toml("app.toml", text).load()?;
+//! let config = settings.client.http.circuit_breaker.config(); // the stack has it too
+//! assert_eq!(config.ramp().map(|ramp| ramp.to_string()).as_deref(), Some("linear in 30 s"));
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! - The calls that pass are spread evenly, by their number alone. A caller gets the share of *its* calls, also if it calls in bursts.
 //! - They are judged as those of a closed breaker: five consecutive failures of them open it again, or a rate. Then the cooldown
 //!   grows, as after a failed probe.

@@ -50,6 +50,7 @@
 //!
 //! With `stack.class_header` a server believes the [classes](super::http#one-class-from-hop-to-hop) of `trusted_callers`, and a client passes them
 //! on. With `ratelimit.mark = true` a server [marks requests](super::trying#marks-instead-of-refusals) over the limit instead of refusing them.
+//! With `circuit_breaker.ramp = "30s"` a client's breakers [return gradually](super::breakers#gradual-return).
 //!
 //! ```
 //! # #[cfg(all(feature = "tonic", feature = "tokio", feature = "hyper", feature = "axum"))] {
@@ -101,7 +102,7 @@
 //!
 //! | section | primitive | layer (features `http` and `tokio`) |
 //! |---|---|---|
-//! | `ratelimit` of a server | `limiter()`, `keyed_builder()`; of other algorithms `leaky_bucket()`, `fixed_window()`, `sliding_counter()`, `sliding_log()`, or `any_limiter()` | `limit()`, `layer()`, by `algorithm` and `key` |
+//! | `ratelimit` of a server | `limiter()`, `keyed_builder()`; of other algorithms `leaky_bucket()`, `fixed_window()`, `sliding_counter()`, `sliding_log()`, or `any_limiter()` | `limit()`, `layer()`, by `algorithm` and `key`; `marking(layer)`, if `mark` is true |
 //! | `ratelimit` of a client | `limiter()` | `layer()` |
 //! | `circuit_breaker` | `config()` | `breakers()`, `layer()`: one for each host |
 //! | `retry`, `retry_budget`, `hedge` | `retry()`, `budget()`, `hedge()` | `layer(budget)` |
@@ -137,8 +138,8 @@
 //! ```
 //!
 //! [`normalized`](crate::config::Sources::normalized) is for a program that must start. It omits each bad value, so
-//! that the value of an earlier source or the default applies, and returns the mistakes for the log. If values
-//! With the feature `tracing` it logs each of them at `warn`, too. If values
+//! that the value of an earlier source or the default applies, and returns the mistakes for the log. With the feature
+//! `tracing` it logs each of them at `warn`, too. If values
 //! contradict each other, those of the last source are omitted, or within one source the one that allows more. Zero,
 //! negative numbers, NaN and infinity are out of every range that a limit is built from, and so are rates that no
 //! server reaches. A quota of `unlimited` is refused.

@@ -403,7 +403,7 @@
 //!     class_header = "x-criticality"
 //!     tenant_header = "x-tenant"         # optional, as all keys below
 //!     trusted_callers = ["10.0.0.0/8"]   # by default no caller is believed
-//!     default_class = "sheddable_plus"   # of all others
+//!     default_class = "sheddable_plus"   # of requests without a class, and of all other callers
 //!     urgency = true                     # RFC 9218
 //!
 //!     [client.http.stack]

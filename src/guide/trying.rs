@@ -128,7 +128,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A reload changes the quota. The other keys need a restart.
+//! A handler finds the marks in an `Option<Extension<Marks>>`, by the name of the stack: `server.http`. A reload changes the quota. The
+//! other keys need a restart. Outside of a stack, `ratelimit.layer()` refuses requests, so `mark = true` is an error there, and
+//! `ratelimit.marking(layer)` builds the layer that marks.
 //!
 //! Beside a greedy tenth of the callers a mark [protects the others](super::minorities#a-greedy-tenth-and-a-quota) as a refusal does.
 //!

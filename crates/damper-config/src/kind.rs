@@ -146,7 +146,7 @@ impl fmt::Display for Kind {
             }
             Self::Choice(_) => write!(f, "one of {range}"),
             Self::Flag | Self::LimitKey => f.write_str(&range),
-            Self::HeaderName => f.write_str("the name of a header such as \"x-criticality\""),
+            Self::HeaderName => f.write_str("the name of a header such as \"x-name\""),
             Self::Networks => {
                 f.write_str("a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6")
             }

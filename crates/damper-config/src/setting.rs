@@ -254,8 +254,13 @@ impl Setting for bool {
 /// Reads the name of a header, in lower case.
 pub(crate) fn header_name(text: &str) -> Result<String, Refusal> {
     let is_token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
-    let is_name = (1..=256).contains(&text.len()) && text.bytes().all(is_token);
-    is_name.then(|| text.to_ascii_lowercase()).ok_or_else(|| Refusal::because("this is no name of a header"))
+    if let Some(c) = text.chars().find(|&c| !u8::try_from(c).is_ok_and(is_token)) {
+        return Err(Refusal::because(format!("{c:?} is no character of header names")));
+    }
+    if !(1..=256).contains(&text.len()) {
+        return Err(Refusal::because(format!("a name has 1 to 256 characters, this has {}", text.len())));
+    }
+    Ok(text.to_ascii_lowercase())
 }
 
 /// The name of a header.

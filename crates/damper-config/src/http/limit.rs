@@ -118,6 +118,11 @@ pub enum ConfiguredLimitError {
     },
     /// This is not a valid header name.
     Header(String),
+    /// The settings mark requests, and a layer that refuses them was to be built.
+    Marks {
+        /// The section with `mark = true`, such as `server.http.ratelimit`.
+        section: String,
+    },
 }
 
 impl From<OutOfRange> for ConfiguredLimitError {
@@ -139,6 +144,12 @@ impl fmt::Display for ConfiguredLimitError {
             Self::Proxies(error) => error.fmt(f),
             Self::NotKeyed { algorithm } => write!(f, "{algorithm} is an algorithm for all requests together only"),
             Self::Header(name) => write!(f, "{name:?} is no name of a header"),
+            Self::Marks { section } => {
+                write!(
+                    f,
+                    "{section}.mark is true, it must be false for a layer that refuses requests, outside of a stack"
+                )
+            }
         }
     }
 }
@@ -156,17 +167,20 @@ pub(super) fn header_named(name: &str) -> Option<HeaderName> {
 impl RateLimitSettings {
     /// Builds a layer for an HTTP or gRPC server.
     ///
-    /// It exempts no path: pass `settings.stack.exempts(path)` to `RateLimitLayer::exempt`, as stacks do. It refuses requests even with the key
-    /// `mark`: see [`marking`](Self::marking). It ignores tiers, which are for limiters of your own: see
-    /// [`keyed_builder`](Self::keyed_builder).
+    /// It exempts no path: pass `settings.stack.exempts(path)` to `RateLimitLayer::exempt`, as stacks do. It ignores tiers, which are for
+    /// limiters of your own: see [`keyed_builder`](Self::keyed_builder). It refuses requests, so `mark = true` is an error: a limit that was to
+    /// mark would refuse, and clients could send its header. Stacks mark, and [`marking`](Self::marking) builds a layer that does.
     ///
     /// To be able to reload it, build the [limit](Self::limit), and give clones of it to `RateLimitLayer::new` and to
     /// [`Reloader::bind`](crate::Reloader::bind).
     ///
     /// # Errors
     ///
-    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    /// [`ConfiguredLimitError::Marks`] if `mark` is true, and no other with settings in their ranges.
     pub fn layer(&self) -> Result<RateLimitLayer<ConfiguredLimit>, ConfiguredLimitError> {
+        if self.mark {
+            return Err(ConfiguredLimitError::Marks { section: self.name().to_owned() });
+        }
         let layer = RateLimitLayer::new(self.limit()?).headers(self.layer_headers());
         // The name of a section has only characters that headers can carry.
         Ok(layer.clone().named(self.name()).unwrap_or(layer))
@@ -174,7 +188,24 @@ impl RateLimitSettings {
 
     /// Returns the layer as one that marks requests; `None` unless `mark` is true.
     ///
-    /// It marks them as `mark_header` and `mark_class` say.
+    /// It marks them as `mark_header` and `mark_class` say. Stacks do this themselves.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub extern crate damper_config as config; pub extern crate damper_http as http; }
+    /// use damper::config::Sources;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let settings = Sources::new().toml("app.toml", "server.http.ratelimit = { quota = '20/s', mark = true }").load()?;
+    /// let ratelimit = &settings.server.http.ratelimit;
+    /// let limit = RateLimitLayer::new(ratelimit.limit()?).named("pages")?; // the name in the marks
+    /// match ratelimit.marking(limit.clone()) {
+    ///     Some(marks) => println!("{:?}", marks.shadow_report()), // in the router: `.layer(marks)`
+    ///     None => println!("{}", limit.name()),                   // `.layer(limit)`, which refuses
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn marking<L: Limit<Future = NoWait> + Clone>(&self, layer: RateLimitLayer<L>) -> Option<MarkingLayer<L>> {
         let layer = self.mark.then(|| layer.marking())?;
         let layer = match self.mark_header.as_deref().and_then(header_named) {

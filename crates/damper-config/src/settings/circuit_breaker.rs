@@ -77,7 +77,7 @@ section! {
         ramp: Option<Duration> = None, RAMP, Live;
         /// How the share grows: in proportion to the time, or by steps of 0.1, 1, 5, 10, 25 and 50 percent.
         ///
-        /// With `ramp`.
+        /// Only with `ramp`.
         ramp_shape: RampShape = RampShape::Linear, RampShape::KIND, Live private;
         /// For how many hosts breakers are kept, where each host has one.
         max_hosts: u32 = 1024, Kind::Count { min: 1, max: 1 << 24 }, Restart;
@@ -91,14 +91,25 @@ section! {
             expected: "window_time stands instead of window_calls, give one or the other",
         },
     };
-    check |settings| settings.max_cooldown.is_some_and(|most| most < settings.cooldown).then_some(Conflict {
-        keys: &["max_cooldown", "cooldown"],
-        looser: &[],
-        expected: "max_cooldown must be no less than cooldown",
-    });
+    check |settings| settings.contradiction_of_values();
 }
 
 impl CircuitBreakerSettings {
+    fn contradiction_of_values(&self) -> Option<Conflict> {
+        if self.max_cooldown.is_some_and(|most| most < self.cooldown) {
+            return Some(Conflict {
+                keys: &["max_cooldown", "cooldown"],
+                looser: &[],
+                expected: "max_cooldown must be no less than cooldown",
+            });
+        }
+        (self.ramp_shape != RampShape::default() && self.ramp.is_none()).then_some(Conflict {
+            keys: &["ramp_shape", "ramp"],
+            looser: &[],
+            expected: "ramp_shape needs a ramp",
+        })
+    }
+
     /// Builds the settings of a breaker.
     #[must_use]
     pub fn config(&self) -> BreakerConfig {

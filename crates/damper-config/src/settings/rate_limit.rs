@@ -175,7 +175,7 @@ section! {
         mark: bool = false, Kind::Flag, Restart;
         /// The header that lists the marks of a request. Unset: none. Only with `mark`.
         ///
-        /// It is for servers behind this one. No client can send it.
+        /// It is for servers behind this one. No client can send it. It must be another header than those of classes and tenants.
         mark_header: Option<String> = None, Kind::HeaderName, Restart;
         /// The class of a marked request, unless it has a lower one. Unset: it keeps its class. Only with `mark`.
         ///
@@ -291,8 +291,8 @@ impl RateLimitSettings {
 
     /// Builds a token bucket for all requests together.
     ///
-    /// It ignores `key`, `ipv6_prefix`, `trusted_proxies` and `headers`, which only `layer` and `limit` (feature `http`) apply, and the
-    /// `algorithm`, which [`any_limiter`](Self::any_limiter) applies too.
+    /// It ignores `key`, `ipv6_prefix`, `trusted_proxies` and `headers`, which only `layer` and `limit` (feature `http`) apply, the keys of
+    /// marks, and the `algorithm`, which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
         RateLimiter::new(self.effective_quota())

@@ -1,9 +1,9 @@
 //! Classes, tenants and marks by settings.
 
 use bytes::Bytes;
-use damper_config::{ConfiguredServerStack, Reloader, Sources};
+use damper_config::{ConfiguredLimitError, ConfiguredServerStack, Reloader, Settings, Sources};
 use damper_core::concurrency::Criticality;
-use damper_http::{CallClass, Head, Marks, PartOutcome, PeerAddress};
+use damper_http::{CallClass, Head, Marks, PartOutcome, PeerAddress, RateLimitLayer};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Empty;
 use std::convert::Infallible;
@@ -188,6 +188,23 @@ async fn limit_that_marks_lets_pass_and_follows_a_reload() {
         let error = reloader.reload().unwrap_err().to_string();
         assert!(error.contains(key) && error.contains("; this needs a restart"), "{error}");
     }
+}
+
+/// A layer that refuses would let clients send the header of the marks, too.
+#[test]
+fn limit_that_marks_is_no_layer_that_refuses() {
+    let text = "[server.grpc]\nratelimit = { quota = '1/h', mark = true }";
+    let ratelimit = Sources::new().toml("app", text).load().unwrap().server.grpc.ratelimit;
+    let error = ratelimit.layer().unwrap_err();
+    assert_eq!(error, ConfiguredLimitError::Marks { section: "server.grpc.ratelimit".to_owned() });
+    assert_eq!(
+        error.to_string(),
+        "server.grpc.ratelimit.mark is true, it must be false for a layer that refuses requests, outside of a stack"
+    );
+    assert!(ratelimit.marking(RateLimitLayer::new(ratelimit.limit().unwrap())).is_some());
+
+    let ratelimit = &Settings::default().server.grpc.ratelimit;
+    assert!(ratelimit.layer().is_ok() && ratelimit.marking(RateLimitLayer::new(ratelimit.limit().unwrap())).is_none());
 }
 
 #[tokio::test]

@@ -6,11 +6,64 @@ use damper_core::throttle::Hints;
 use std::time::Duration;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 50] = [
+const BROKEN: [(&str, &[&str]); 58] = [
+    (
+        "[server.http.stack]\nclass_header = ''\ntenant_header = 'größe'\n[client.http.stack]\nclass_header = true",
+        &[
+            "app.toml:2:1: server.http.stack.class_header is \"\", it must be the name of a header such as \"x-name\" (a name has 1 to 256 characters, this has 0)",
+            "app.toml:3:1: server.http.stack.tenant_header is \"größe\", it must be the name of a header such as \"x-name\" ('ö' is no character of header names)",
+            "app.toml:5:1: client.http.stack.class_header is true, it must be the name of a header such as \"x-name\"",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_haeder = 'x-class'\nmark = true\n[client.http.stack]\ntrusted_callers = ['10.0.0.0/8']",
+        &[
+            "app.toml:2:1: server.http.stack.class_haeder is no known key, did you mean server.http.stack.class_header?",
+            "app.toml:3:1: server.http.stack.mark is no known key, did you mean server.http.ratelimit.mark?",
+            "app.toml:5:1: client.http.stack.trusted_callers is no known key, did you mean server.http.stack.trusted_callers?",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_header = 'x-class'\ntrusted_callers = ['10.0.0.1', 'gateway.internal']",
+        &[
+            "app.toml:3:32: server.http.stack.trusted_callers is [\"10.0.0.1\", \"gateway.internal\"], it must be a list of networks such as \"10.0.0.0/8\", at least 8 bits of IPv4 or 7 of IPv6 (\"gateway.internal\" is no network)",
+        ],
+    ),
+    (
+        "[server.http.stack]\ntrusted_callers = ['10.0.0.0/8']",
+        &[
+            "app.toml:2:1: server.http.stack: class_header must be set too; trusted_callers is [\"10.0.0.0/8\"] (app.toml:2:1)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nmark = true\nmark_header = 'x:over'\nmark_class = 'sheddable-plus'",
+        &[
+            "app.toml:3:1: server.http.ratelimit.mark_header is \"x:over\", it must be the name of a header such as \"x-name\" (':' is no character of header names)",
+            "app.toml:4:1: server.http.ratelimit.mark_class is \"sheddable-plus\", it must be one of critical_plus, critical, sheddable_plus, sheddable",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nmark = false\nmark_header = 'x-over-limit'",
+        &[
+            "app.toml:3:1: server.http.ratelimit: mark_header and mark_class need mark = true; mark_header is \"x-over-limit\" (app.toml:3:1), mark is false (app.toml:2:1)",
+        ],
+    ),
+    (
+        "[client.http.circuit_breaker]\nramp = '0s'\n[client.grpc.circuit_breaker]\nramp = '2days'\nramp_shape = 'step'",
+        &[
+            "app.toml:2:1: client.http.circuit_breaker.ramp is \"0s\", it must be a duration from 1ms to 1day, such as \"30s\"",
+            "app.toml:4:1: client.grpc.circuit_breaker.ramp is \"2days\", it must be a duration from 1ms to 1day, such as \"30s\"",
+            "app.toml:5:1: client.grpc.circuit_breaker.ramp_shape is \"step\", it must be one of linear, steps",
+        ],
+    ),
+    (
+        "[client.http.circuit_breaker]\nramp_shape = 'steps'",
+        &["app.toml:2:1: client.http.circuit_breaker: ramp_shape needs a ramp; ramp_shape is \"steps\" (app.toml:2:1)"],
+    ),
     (
         "[server.http.stack]\nclass_header = 'x criticality'",
         &[
-            "app.toml:2:1: server.http.stack.class_header is \"x criticality\", it must be the name of a header such as \"x-criticality\" (this is no name of a header)",
+            "app.toml:2:1: server.http.stack.class_header is \"x criticality\", it must be the name of a header such as \"x-name\" (' ' is no character of header names)",
         ],
     ),
     (
