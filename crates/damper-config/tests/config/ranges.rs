@@ -193,6 +193,7 @@ fn each_choice_is_read_and_written() {
                 "alignment" => Some(("algorithm", "fixed_window")),
                 "default_class" => Some(("class_header", "x-class")),
                 "mark_class" => Some(("mark", "true")),
+                "ramp_shape" => Some(("ramp", "30s")),
                 _ => None,
             };
             let with = |(key, value)| Sources::new().value("--option", &format!("{section}.{key}"), value);
