@@ -200,10 +200,8 @@ impl RateLimitSettings {
     /// let settings = Sources::new().toml("app.toml", "server.http.ratelimit = { quota = '20/s', mark = true }").load()?;
     /// let ratelimit = &settings.server.http.ratelimit;
     /// let limit = RateLimitLayer::new(ratelimit.limit()?).named("pages")?; // the name in the marks
-    /// match ratelimit.marking(limit.clone()) {
-    ///     Some(marks) => println!("{:?}", marks.shadow_report()), // in the router: `.layer(marks)`
-    ///     None => println!("{}", limit.name()),                   // `.layer(limit)`, which refuses
-    /// }
+    /// let marking = ratelimit.marking(limit); // in a router: `.layer(marking.unwrap())`
+    /// assert!(marking.is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn marking<L: Limit<Future = NoWait> + Clone>(&self, layer: RateLimitLayer<L>) -> Option<MarkingLayer<L>> {
