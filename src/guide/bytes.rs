@@ -98,15 +98,15 @@
 //! together where they wait for long.
 //!
 //! `cargo run --release -p damper-io --example bandwidth -- measure` sends from one thread to 100 clients in another process for 20 s. On two
-//! logical cores of a virtual machine (Intel Xeon, Linux 6.18) with five times as many busy processes beside it, 2026-11-29:
+//! logical cores of a virtual machine (Intel Xeon, Linux 6.18) with nothing beside it, the middle of three runs, 2026-11-30:
 //!
 //! | server | total | part of a connection | CPU of its thread |
 //! |---|---|---|---|
-//! | paced | 10.00 MB/s | 0.0 % from its share | 1.8 % of a core |
-//! | the same chunks by an interval of tokio for each connection, no limit | 10.09 MB/s | up to 1.0 % | 0.85 % |
-//! | as fast as it can, the same 200 MB | all in 0.1 s | | 33 ms, which would be 0.17 % over 20 s |
+//! | paced | 10.00 MB/s | 0.0 % from its share | 1.7 % of a core |
+//! | the same chunks by an interval of tokio for each connection, no limit | 10.03 MB/s | up to 1.0 % | 0.74 % |
+//! | as fast as it can, the same 200 MB | all in 0.1 s | | 44 ms, which would be 0.22 % over 20 s |
 //!
-//! So a chunk of 20 kB costs 36 µs on a busy machine, with the wake-up of its thread. In a second the thread sends 500 chunks and wakes 130 times
+//! So a chunk of 20 kB costs 34 µs, with the wake-up of its thread. In a second the thread sends 500 chunks and wakes 130 times
 //! (`strace -c`, 2026-11-30). Three quarters of its time are the kernel's, and 4 % are damper's (`perf record`).
 //!
 //! # Names elsewhere
