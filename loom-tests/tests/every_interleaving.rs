@@ -8,7 +8,7 @@ use damper_core::breaker::{Permit, State, Window};
 use damper_core::time::{FixedFrequency, Seed};
 use damper_core::words::{AtomicU64, WordTable};
 use damper_core::{
-    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Plan, Quota, RateLimiter, RateLimiter32, WhenFull,
+    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Plan, Quota, RateLimiter, RateLimiter32, Striped, WhenFull,
 };
 use damper_loom_tests::tables::{A, quota, ways};
 use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
@@ -209,4 +209,23 @@ fn word_table_gives_its_last_token_once() {
 #[should_panic(expected = "one token, one winner")]
 fn word_table_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_in_a_word_table);
+}
+
+/// Two calls race for the last token of a limiter in stripes, of which there is one: one gets it.
+fn last_token_of_a_stripe() {
+    let limiter = Striped::with_stripes(Quota::per_second(4), 2, 1, Stopped(7)).unwrap();
+    assert!(limiter.check().is_ok());
+    let (mine, its, _) = race(limiter, |limiter| limiter.check().is_ok());
+    assert!(mine ^ its, "one token, one winner");
+}
+
+#[test]
+fn stripe_gives_its_last_token_once() {
+    check(last_token_of_a_stripe);
+}
+
+#[test]
+#[should_panic(expected = "one token, one winner")]
+fn stripe_gives_its_last_token_once_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, last_token_of_a_stripe);
 }
