@@ -98,7 +98,7 @@ impl Model {
     }
 }
 
-/// As many calls of two threads pass as of one thread.
+/// Two threads make calls, and as many of them pass as if one thread had made them all.
 ///
 /// [`Turns::take` that loads and stores instead of adding.]
 fn share_is_not_exceeded_model() {

@@ -14,10 +14,10 @@ type Marked<S> = <Marking as Layer<S>>::Service;
 
 /// The rate limit of a server's stack: it refuses requests, or marks them, or there is none.
 #[derive(Clone, Debug)]
-#[cfg(all(feature = "tower", feature = "tokio"))]
 pub struct ServerRateLimit {
     /// Without a limit if requests are marked.
     refusing: Refusing,
+    /// Whether there is a limit and it refuses: a limit that is absent explains nothing.
     refuses: bool,
     marking: Marking,
 }

@@ -67,7 +67,7 @@ fn blocking<T>(done: Poll<io::Result<T>>) -> io::Result<T> {
     }
 }
 
-/// The same with an error of `embedded-io`.
+/// Returns what [`blocking`] does, with an error of `embedded-io`.
 fn of_embedded<T>(done: Poll<io::Result<T>>) -> Result<T, ErrorKind> {
     blocking(done).map_err(|_| ErrorKind::Other)
 }
