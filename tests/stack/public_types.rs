@@ -799,7 +799,6 @@ fn types_of_shm_have_the_traits_users_expect() {
         Workers<'static>: shared,
         Exited: shared cloned displayed,
         SharedWordsError: error,
-        SpawnError: error,
     }
 }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use damper_core::words::{Seat, WordBulkhead, WordLimiter};
 use damper_core::{ManualClock, Plan, Quota};
-use damper_shm::{SharedWords, SpawnError, Workers, inherited_seat};
+use damper_shm::{SharedWords, SharedWordsError, Workers, inherited_seat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -130,7 +130,7 @@ fn eight_workers_have_seats_and_no_ninth() {
     let seats: Vec<_> = (0..8).map(|_| workers.spawn(worker("stays")).map(number).expect("a worker")).collect();
     assert_eq!(seats, [0, 1, 2, 3, 4, 5, 6, 7]);
     let error = workers.spawn(worker("stays")).expect_err("no seat is left");
-    assert!(matches!(error, SpawnError::NoVacantSeat));
+    assert!(matches!(error, SharedWordsError::NoVacantSeat));
     assert_eq!(error.to_string(), "all 8 seats have workers");
     end_all(workers);
 }
@@ -140,7 +140,7 @@ fn seat_stays_vacant_if_the_worker_does_not_start() {
     let shared = words();
     let mut workers = Workers::new(&shared);
     let error = workers.spawn(Command::new("/nonexistent")).expect_err("there is no such program");
-    assert!(matches!(error, SpawnError::Start(_)), "{error}");
+    assert!(matches!(error, SharedWordsError::System { call: "spawn", .. }), "{error}");
     assert_eq!(workers.wait().expect("no child"), None, "there are no workers");
     assert_eq!(workers.spawn(child("ends")).map(number).ok(), Some(0));
     let exited = workers.wait().expect("a child").expect("the worker");
