@@ -607,7 +607,6 @@ fn types_of_mesh_have_the_traits_users_expect() {
         Receipt: shared cloned,
         ReceivedDeadline: shared cloned,
         DeadlineReport: shared cloned,
-        DeadlineError: cloned error,
         // servers and clients
         MeshLayer<TokioSleep>: shared cloned,
         IncomingCall: shared,

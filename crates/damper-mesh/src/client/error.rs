@@ -1,6 +1,5 @@
 //! Errors of a call.
 
-use crate::deadline::DeadlineError;
 use crate::document::ReadError;
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::Denied;
@@ -29,7 +28,7 @@ pub enum ClientError {
         id: String,
     },
     /// The request's own deadline is malformed.
-    Deadline(DeadlineError),
+    Deadline(ReadError),
     /// The deadline has passed.
     DeadlineExceeded(DeadlineExceeded),
     /// Nothing was sent, because the limits of the service require too long a wait.
