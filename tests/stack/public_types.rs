@@ -393,13 +393,11 @@ fn types_of_the_live_page_have_the_traits_users_expect() {
         LivePage: debug defaulted,
         LivePageError: cloned error,
         LiveService: shared cloned,
-        SlowReader: value error,
         LiveToken: shared cloned,
         LiveTokenError: value error,
         LiveRecorder: debug cloned defaulted,
-        Beside<()>: shared cloned,
+        <LiveService as tower::Layer<()>>::Service: shared cloned,
         Latencies: shared cloned,
-        LatencyLayer: shared cloned,
     }
 }
 
