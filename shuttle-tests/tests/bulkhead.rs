@@ -1,7 +1,7 @@
 //! Bulkheads: threads that take slots, wait for them, give up and change the limit.
 #![cfg(shuttle)]
 
-use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadPermit, FullCause, KeyedBulkhead};
+use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadPermit, RefusalCause, KeyedBulkhead};
 use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};
 use shuttle::thread;
@@ -78,7 +78,7 @@ impl Pool {
             // Blocks until another call makes room: each thread that has a slot goes on.
             _ => match self.bulkhead.acquire_owned().wait() {
                 Ok(permit) => self.work(permit),
-                Err(full) => assert!(matches!(full.cause(), FullCause::QueueFull | FullCause::Displaced)),
+                Err(full) => assert!(matches!(full.cause(), RefusalCause::QueueFull | RefusalCause::Displaced)),
             },
         }
     }

@@ -64,6 +64,7 @@
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`words`] | limits on words that the program owns, shared by processes or cores: [`WordLimiter`](words::WordLimiter), [`WordBulkhead`](words::WordBulkhead) |
+//! | [`Reads`] | what gates, retries and pacers read from a call, a response or an outcome: every closure does |
 //! | [`Ramp`] | a gradual return: which share of the calls passes, by the time since an outage, a pause or a start |
 //! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
@@ -119,6 +120,7 @@ pub mod limit;
 mod out_of_range;
 pub mod quota;
 mod ramp;
+mod reads;
 pub mod retry;
 pub mod setting;
 pub mod shadow;
@@ -141,7 +143,7 @@ pub use breaker::{BreakerConfig, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
-pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, SetQueueRefusal};
+pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
@@ -165,6 +167,7 @@ pub use out_of_range::OutOfRange;
 pub use quota::Plan;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use ramp::Ramp;
+pub use reads::Reads;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

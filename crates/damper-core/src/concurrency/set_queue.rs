@@ -80,7 +80,7 @@ impl<P> SetQueue<P> {
         // The oldest comes first, so none gives way.
         match self.others.join(&self.turn, NOW, |_| (), None, waker.clone()) {
             Ok(queued) => Ok(queued.map_or(Position::First, |queued| Position::Behind(queued.place))),
-            Err(_) => Err(LimitSetRefusal::Queue(SetQueueRefusal::Full)),
+            Err(_) => Err(LimitSetRefusal::QueueFull),
         }
     }
 
@@ -129,7 +129,7 @@ impl<P: InFlight<Refusal: Into<LimitSetRefusal>>> InFlight for SetQueue<P> {
     #[inline]
     fn refusal(&self) -> Option<LimitSetRefusal> {
         if self.has_waiters() {
-            return Some(LimitSetRefusal::Queue(SetQueueRefusal::OthersWait));
+            return Some(LimitSetRefusal::OthersWait);
         }
         self.bound.refusal().map(Into::into)
     }
@@ -228,7 +228,7 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> Waitable 
     type Refusal = LimitSetRefusal;
     type Clock = C;
 
-    const TIMED_OUT: LimitSetRefusal = LimitSetRefusal::Queue(SetQueueRefusal::TimedOut);
+    const TIMED_OUT: LimitSetRefusal = LimitSetRefusal::TimedOut;
 
     const LINES: usize = 1;
 
@@ -312,30 +312,3 @@ impl<P: fmt::Debug> fmt::Debug for SetQueue<P> {
         f.debug_struct("SetQueue").field("bound", &self.bound).field("waiting", &self.waiting()).finish_non_exhaustive()
     }
 }
-
-/// Why the queue of a [`LimitSet`](crate::LimitSet) refused a call: nothing was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum SetQueueRefusal {
-    /// Other calls wait, and [`reserve`](crate::LimitSet::reserve) does not overtake them.
-    OthersWait,
-    /// All places of the queue are taken.
-    Full,
-    /// The time to wait was over before the call was the first of the queue.
-    TimedOut,
-}
-
-impl fmt::Display for SetQueueRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OthersWait => "other calls wait for the limits",
-            Self::Full => "too many calls wait for the limits, queue full",
-            Self::TimedOut => "other calls waited for the limits longer than this one could",
-        })
-    }
-}
-
-crate::internal::debug_by_display!(SetQueueRefusal);
-
-impl core::error::Error for SetQueueRefusal {}

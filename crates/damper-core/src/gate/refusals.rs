@@ -2,9 +2,9 @@
 
 use super::{Refusal, RefusalKind};
 use crate::breaker::CircuitOpen;
-use crate::concurrency::{BulkheadFull, FullCause, LimitSetRefusal};
 #[cfg(feature = "alloc")]
-use crate::concurrency::{NotAdmitted, RefusalCause, SetQueueRefusal};
+use crate::concurrency::NotAdmitted;
+use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeDenied, TreeRefusal};
 use crate::limit::{Denied, LimitSetDenied};
@@ -36,9 +36,7 @@ impl Refusal for LimitSetRefusal {
     fn kind(&self) -> RefusalKind {
         match self {
             Self::Limit(_) => RefusalKind::OverLimit,
-            Self::InFlight(_) => RefusalKind::Unavailable,
-            #[cfg(feature = "alloc")]
-            Self::Queue(_) => RefusalKind::Unavailable,
+            _ => RefusalKind::Unavailable,
         }
     }
 
@@ -47,13 +45,6 @@ impl Refusal for LimitSetRefusal {
             Self::Limit(denied) => Refusal::retry_after(denied),
             _ => None,
         }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl Refusal for SetQueueRefusal {
-    fn kind(&self) -> RefusalKind {
-        RefusalKind::Unavailable
     }
 }
 
@@ -130,14 +121,7 @@ impl Refusal for BulkheadFull {
     }
 
     fn label(&self) -> &'static str {
-        match self.cause() {
-            FullCause::NoSlot => "no_slot",
-            FullCause::NoQueue => "no_queue",
-            FullCause::QueueFull => "queue_full",
-            FullCause::TimedOut => "timed_out",
-            FullCause::Displaced => "displaced",
-            FullCause::StoreFull => "store_full",
-        }
+        self.cause().label()
     }
 }
 
@@ -152,12 +136,6 @@ impl Refusal for NotAdmitted {
     }
 
     fn label(&self) -> &'static str {
-        match self.cause() {
-            RefusalCause::Late => "late",
-            RefusalCause::NoSlot => "no_slot",
-            RefusalCause::QueueFull => "queue_full",
-            RefusalCause::TimedOut => "timed_out",
-            RefusalCause::Displaced => "displaced",
-        }
+        self.cause().label()
     }
 }

@@ -1,11 +1,10 @@
 //! Calls that wait for their turn.
 
-use super::{
-    Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor,
-};
+use super::{Answer, AnswerOf, Ask, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use crate::Reads;
 use crate::concurrency::{
     AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
-    BulkheadRef, FullCause, LimitRule, RefusalCause,
+    BulkheadRef, LimitRule, RefusalCause,
 };
 use crate::limit::{AcquireFuture, Denied, Limiter, RateLimiter, TokenBucket};
 use crate::setting::Setting;
@@ -159,25 +158,11 @@ impl<G, S, F> Waits<G, S, F> {
     }
 }
 
-/// How much time a call has left.
-///
-/// Every closure `|call: &Call| -> Option<Duration>` says it. `()` says that calls have no deadlines.
-pub trait TimeLeft<Q: ?Sized> {
-    /// Returns the time until the call's deadline, which is zero after it; `None` if it has none.
-    fn left(&self, call: &Q) -> Option<Duration>;
-}
-
-impl<Q: ?Sized> TimeLeft<Q> for () {
+/// Calls without deadlines.
+impl<Q: ?Sized> Reads<Q, Option<Duration>> for () {
     #[inline]
-    fn left(&self, _: &Q) -> Option<Duration> {
+    fn read_from(&self, _: &Q) -> Option<Duration> {
         None
-    }
-}
-
-impl<Q: ?Sized, F: Fn(&Q) -> Option<Duration>> TimeLeft<Q> for F {
-    #[inline]
-    fn left(&self, call: &Q) -> Option<Duration> {
-        self(call)
     }
 }
 
@@ -197,15 +182,15 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
     }
 }
 
-impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for Waits<G, S, F> {
+impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: Reads<Q, Option<Duration>>> Ask<Q> for Waits<G, S, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        let patience = Patience::of(self.longest.get(), self.time_left.read_from(call));
         self.gate.ask_patiently(call, patience, &self.sleep)
     }
 
     fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
-        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        let patience = Patience::of(self.longest.get(), self.time_left.read_from(call));
         self.gate.forecast_patiently(call, patience)
     }
 }
@@ -234,7 +219,7 @@ macro_rules! patient_gate {
                 // It cannot overtake a waiting call: no slot is free while calls are queued.
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
-                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
+                    Err(full) if full.cause() == RefusalCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
                 }
             }
@@ -244,7 +229,7 @@ macro_rules! patient_gate {
                     return Forecast::Refuse(self.$acquire().timed_out());
                 }
                 match self.forecast(call) {
-                    Forecast::Refuse(full) if full.cause() == FullCause::NoSlot => Forecast::Wait,
+                    Forecast::Refuse(full) if full.cause() == RefusalCause::NoSlot => Forecast::Wait,
                     other => other,
                 }
             }
@@ -338,7 +323,7 @@ impl<G: Patient, F> Patient for Classes<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> for Classes<G, F> {
+impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: Reads<Q, AdmissionRequest>> AskPatient<Q> for Classes<G, F> {
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -346,11 +331,11 @@ impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> fo
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_patiently(&self.class.request(call), patience, sleep)
+        self.gate.ask_patiently(&self.class.read_from(call), patience, sleep)
     }
 
     fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
-        self.gate.forecast_patiently(&self.class.request(call), patience)
+        self.gate.forecast_patiently(&self.class.read_from(call), patience)
     }
 }
 
@@ -414,7 +399,7 @@ impl<G: Patient, F> Patient for Costs<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<G, F> {
+impl<Q: ?Sized, G: AskCostPatient<Q>, F: Reads<Q, u32>> AskPatient<Q> for Costs<G, F> {
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -422,11 +407,11 @@ impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_cost_patiently(call, (self.cost)(call), patience, sleep)
+        self.gate.ask_cost_patiently(call, self.cost.read_from(call), patience, sleep)
     }
 
     fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
-        self.gate.forecast_cost_patiently(call, (self.cost)(call), patience)
+        self.gate.forecast_cost_patiently(call, self.cost.read_from(call), patience)
     }
 }
 

@@ -62,9 +62,10 @@ pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseReservation, LeasingBucket};
+pub(crate) use limit_set::InFlight;
 #[cfg(feature = "alloc")]
 pub(crate) use limit_set::Taken;
-pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
+pub use limit_set::{LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;

@@ -155,15 +155,17 @@ mod keyed {
     #[test]
     fn outcomes_of_admitted_calls_reach_both_gates() {
         use damper::concurrency::{Admission, AdmissionRequest};
-        let gates = Shadowed::new(Admission::fixed(2), Admission::fixed(3));
-        let permits: Vec<_> = (0..3).map(|_| gates.try_acquire(AdmissionRequest::new())).collect();
+        use damper::gate::{Ask, Ending, Permit, Verdict};
+        let (in_force, candidate) = (Admission::fixed(2), Admission::fixed(3));
+        let gates = Shadowed::new(&in_force, &candidate);
+        let permits: Vec<_> = (0..3).map(|_| gates.ask(&AdmissionRequest::new()).at_once().unwrap()).collect();
         assert_eq!(
             (gates.report().only_in_force, gates.candidate().in_flight()),
             (1, 2),
             "a refused call holds no slot"
         );
         for permit in permits.into_iter().flatten() {
-            permit.success();
+            permit.end(&Verdict::of(Ending::Success));
         }
         assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
         assert!(gates.in_force().median_service_time().is_some() && gates.candidate().median_service_time().is_some());

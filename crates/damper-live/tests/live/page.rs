@@ -334,7 +334,7 @@ async fn looking_changes_nothing() {
     clock.advance(Duration::from_secs(2));
     let state = || {
         let limits = keys.limiter();
-        let census: Vec<_> = limits.census().tiers().to_vec();
+        let census: Vec<_> = limits.census().to_vec();
         let counts = (limits.evictions(), limits.overflows(), limits.refused_newcomers(), log.written());
         format!("{:?} {:?} {census:?} {counts:?} {:?}", limiter.peek(), breaker.status(), clock.now())
     };

@@ -3,7 +3,8 @@
 use super::classes::Classes;
 use super::permit::sealed::Admits;
 use super::request::{AdmittedCall, Entrant};
-use super::{Admission, NotAdmitted, RefusalCause};
+use super::{Admission, NotAdmitted};
+use crate::concurrency::RefusalCause;
 use crate::concurrency::adaptive::sampler::Gate;
 use crate::concurrency::bulkhead::permit::sealed::{Entry, Learning, Slotted};
 use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place};

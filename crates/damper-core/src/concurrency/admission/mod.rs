@@ -11,7 +11,7 @@
 // | `median` | `RecentMedian`: of service times |
 // | `permit` | the permits of an `Admission`, how to wait for them; `AdmissionRef` |
 // | `run` | `RunToDeadline`: a call that is ended at its deadline |
-// | `error` | `NotAdmitted` and `RefusalCause` |
+// | `error` | `NotAdmitted` |
 
 mod classes;
 mod criticality;
@@ -25,12 +25,13 @@ mod shares;
 
 pub(super) use classes::Classes;
 pub use criticality::Criticality;
-pub use error::{NotAdmitted, RefusalCause};
+pub use error::NotAdmitted;
 pub(crate) use permit::AdmissionRef;
 pub use permit::{AcquireAdmission, AcquireAdmissionFuture, AdmissionPermit};
 pub use request::AdmissionRequest;
 pub use run::RunToDeadline;
 
+use crate::concurrency::RefusalCause;
 use crate::concurrency::adaptive::sampler::Sampler;
 use crate::concurrency::bulkhead::permit::sealed::Slotted;
 use crate::concurrency::queue::{Moment, Queue, SlotQueue};

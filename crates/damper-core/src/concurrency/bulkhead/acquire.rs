@@ -5,8 +5,9 @@ use super::BulkheadPermit;
 #[cfg(feature = "std")]
 use super::permit::sealed::Entry;
 use super::permit::sealed::{QueueClock, SlotRef, Slotted};
-use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef, FullCause};
+use super::{AcquirePermitFuture, BulkheadFull, BulkheadRef};
 use crate::Deadline;
+use crate::concurrency::RefusalCause;
 use crate::concurrency::queue::Expiry;
 #[cfg(feature = "std")]
 use crate::concurrency::queue::{Place, Queued};
@@ -31,7 +32,7 @@ use core::time::Duration;
 /// if that is full.
 ///
 /// **Without a [`queue`](super::Bulkhead::queue) it never waits**, even if it has time: it is refused at once, with
-/// [`FullCause::NoQueue`](super::FullCause::NoQueue).
+/// [`RefusalCause::NoQueue`](super::RefusalCause::NoQueue).
 #[must_use = "nothing waits before `wait` is called or the future is awaited"]
 #[cfg(feature = "alloc")]
 pub struct AcquirePermit<B: SlotRef> {
@@ -94,7 +95,7 @@ impl<B: BulkheadRef> AcquirePermit<B> {
     /// Returns the refusal of a call whose time to wait is over.
     pub(crate) fn timed_out(&self) -> BulkheadFull {
         match &self.limit {
-            Ok(limit) => BulkheadFull::new(limit.limit(), FullCause::TimedOut),
+            Ok(limit) => BulkheadFull::new(limit.limit(), RefusalCause::TimedOut),
             Err(full) => *full,
         }
     }

@@ -26,7 +26,7 @@ use core::time::Duration;
 ///
 /// [`LimitSetRefusal`](crate::LimitSetRefusal) of a set, [`TreeRefusal`](crate::TreeRefusal) of a tree. At once: a cost exceeds
 /// its burst, or there is no place for one more call. Later: the time to wait is over. If other calls held this one up then,
-/// the refusal is [`SetQueueRefusal::TimedOut`](crate::SetQueueRefusal::TimedOut) or
+/// the refusal is [`LimitSetRefusal::TimedOut`](crate::LimitSetRefusal::TimedOut) or
 /// [`TreeRefusal::TimedOut`](crate::TreeRefusal::TimedOut). Otherwise it is that of the limit or the bulkhead.
 ///
 /// Unlike [`RateLimiter::acquire`](crate::RateLimiter::acquire), a call that would be late is not refused at once, because a
