@@ -4,7 +4,8 @@
 //! `weakenings/bulkhead`.
 #![cfg(loom)]
 
-use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadFull, BulkheadPermit, RefusalCause, KeyedBulkhead};
+use damper_core::AcquireFuture;
+use damper_core::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit, KeyedBulkhead, RefusalCause};
 use damper_core::time::Seed;
 use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Notify;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 type Shared = Arc<Bulkhead<Stopped>>;
 type Permit<C> = BulkheadPermit<Arc<Bulkhead<C>>>;
-type Call<C> = Pin<Box<AcquirePermitFuture<Arc<Bulkhead<C>>, fn(Duration) -> Pending<()>>>>;
+type Call<C> = Pin<Box<AcquireFuture<Arc<Bulkhead<C>>, fn(Duration) -> Pending<()>>>>;
 
 fn bulkhead(limit: u32, places: u16) -> Shared {
     Arc::new(Bulkhead::with_clock(limit, Stopped(7)).queue(places))
@@ -342,7 +343,9 @@ fn newest_call_displaces_the_oldest() {
         match oldest.join().unwrap() {
             Ok(()) => {}
             // The place of a call that has been granted its slot cannot be taken.
-            Err(full) => assert!(has_permit && matches!(full.cause(), RefusalCause::Displaced | RefusalCause::QueueFull)),
+            Err(full) => {
+                assert!(has_permit && matches!(full.cause(), RefusalCause::Displaced | RefusalCause::QueueFull))
+            }
         }
         is_as_new(&bulkhead, 1);
     });

@@ -48,7 +48,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
     use damper::limit::*;
     use damper::quota::*;
     use damper::time::*;
-    use damper::{Bulkhead, InvalidText, OutOfRange, Ramp};
+    use damper::{Acquire, AcquireFuture, Bulkhead, InvalidText, OutOfRange, Ramp};
 
     table! {
         // quota
@@ -220,6 +220,7 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
     #[cfg(feature = "compared")]
     use damper::concurrency::compared::*;
     use damper::concurrency::*;
+    use damper::{Acquire, AcquireFuture};
 
     type QueuedSet = damper::LimitSet<[damper::TokenBucket; 2], damper::Monotonic, SetQueue<Bulkhead>>;
 
@@ -235,26 +236,26 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
         KeyedAdaptiveLimit<String>: shared,
         BulkheadStatus: key,
         BulkheadPermit<&'static Bulkhead>: shared,
-        AcquirePermit<&'static Bulkhead>: shared,
+        Acquire<&'static Bulkhead>: shared,
         BulkheadFull: key error,
         LimitSetRefusal: key error,
         SetQueue<Bulkhead>: shared,
-        AcquireCosts<&'static QueuedSet>: shared,
-        AcquireCosts<&'static damper::QuotaTree<str, 3, 2>>: shared,
-        AcquireCostsFuture<&'static QueuedSet, fn(Duration) -> Ready<()>>: shared,
-        AcquireCostsFuture<&'static damper::QuotaTree<str, 3, 2>, fn(Duration) -> Ready<()>>: shared,
+        Acquire<&'static QueuedSet>: shared,
+        Acquire<&'static damper::QuotaTree<str, 3, 2>>: shared,
+        AcquireFuture<&'static QueuedSet, fn(Duration) -> Ready<()>>: shared,
+        AcquireFuture<&'static damper::QuotaTree<str, 3, 2>, fn(Duration) -> Ready<()>>: shared,
         Admission: shared defaulted,
         Admission<FixedLimit>: shared,
         FixedLimit: value,
         Criticality: key displayed defaulted,
         AdmissionRequest: value defaulted,
         AdmissionPermit<&'static Admission>: shared,
-        AcquireAdmission<&'static Admission>: shared,
+        Acquire<&'static Admission>: shared,
         NotAdmitted: key error,
         RefusalCause: key,
         AdaptiveLimit: shared defaulted,
         BulkheadPermit<&'static AdaptiveLimit>: shared,
-        AcquirePermit<&'static AdaptiveLimit>: shared,
+        Acquire<&'static AdaptiveLimit>: shared,
         Outcome: key,
         LimitBounds: key defaulted,
         ProbedGradient: value,
@@ -263,10 +264,10 @@ fn types_of_concurrency_limits_have_the_traits_users_expect() {
     }
     #[cfg(feature = "tokio")]
     table! {
-        AcquirePermitFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
-        AcquireAdmissionFuture<&'static Admission, damper::time::TokioSleep>: debug,
+        AcquireFuture<&'static Bulkhead, damper::time::TokioSleep>: debug,
+        AcquireFuture<&'static Admission, damper::time::TokioSleep>: debug,
         RunToDeadline<&'static Admission, (), damper::time::TokioSleep>: debug,
-        AcquirePermitFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
+        AcquireFuture<&'static AdaptiveLimit, damper::time::TokioSleep>: debug,
     }
 }
 

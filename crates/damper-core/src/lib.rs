@@ -64,6 +64,7 @@
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`words`] | limits on words that the program owns, shared by processes or cores: [`WordLimiter`](words::WordLimiter), [`WordBulkhead`](words::WordBulkhead) |
+//! | [`Acquire`] | a wait that has not begun: for tokens, for the costs of a call, or for a permit |
 //! | [`Reads`] | what gates, retries and pacers read from a call, a response or an outcome: every closure does |
 //! | [`Ramp`] | a gradual return: which share of the calls passes, by the time since an outage, a pause or a start |
 //! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
@@ -98,6 +99,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod acquire;
 #[cfg(feature = "alloc")]
 mod boxed_error;
 pub mod breaker;
@@ -135,6 +137,7 @@ pub mod word32;
 #[cfg(target_has_atomic = "64")]
 pub mod words;
 
+pub use acquire::{Acquire, AcquireFuture};
 #[cfg(feature = "alloc")]
 pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -156,7 +159,7 @@ pub use keyed::{QuotaTree, TreeDenied, TreeRefusal, TreeReservation};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Acquire, Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
+    Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
     LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter, Reservation,
     SetReservation, SlidingCounter, TokenBucket, Usage,
 };

@@ -34,7 +34,7 @@
 // | `keyed` | `KeyedBulkhead` and `KeyedAdaptiveLimit`: a limit of either kind per key |
 // | `set_queue` | `SetQueue`: the calls that wait for a `LimitSet`, first come, first served |
 // | `refusal_cause` | `RefusalCause`: why a call got no slot, from any of these limits |
-// | `waiting` | `AcquireCosts`: waits for a `LimitSet` or a `QuotaTree` |
+// | `waiting` | `CostsRequest`: waits for a `LimitSet` or a `QuotaTree` |
 // | `admission` | `Admission`: a limit, classes, tenants and deadlines in one decision |
 
 mod adaptive;
@@ -59,17 +59,16 @@ pub use adaptive::{
 };
 #[cfg(feature = "alloc")]
 pub use admission::{
-    AcquireAdmission, AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit,
-    NotAdmitted, RunToDeadline,
+    Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, NotAdmitted, RunToDeadline,
 };
 pub(crate) use bulkhead::permit::sealed::Learning;
 #[cfg(feature = "alloc")]
 pub(crate) use bulkhead::permit::sealed::SlotRef;
-#[cfg(feature = "alloc")]
-pub use bulkhead::{AcquirePermit, AcquirePermitFuture};
 pub use bulkhead::{Bulkhead, BulkheadFull, BulkheadPermit, BulkheadStatus, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 pub(crate) use bulkhead::{BulkheadRef, Patience};
+#[cfg(feature = "alloc")]
+pub(crate) use bulkhead::{PermitFuture, PermitRequest};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed::{KeyedAdaptiveLimit, KeyedBulkhead};
 #[cfg(feature = "alloc")]
@@ -78,6 +77,6 @@ pub use refusal_cause::RefusalCause;
 #[cfg(feature = "alloc")]
 pub use set_queue::SetQueue;
 #[cfg(feature = "alloc")]
-pub use waiting::{AcquireCosts, AcquireCostsFuture};
+pub(crate) use waiting::CostsRequest;
 #[cfg(feature = "alloc")]
 pub(crate) use waiting::{Denial, Turn, Waitable};

@@ -2,11 +2,12 @@
 
 use super::{Answer, AnswerOf, Ask, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
 use crate::Reads;
+use crate::acquire::{Wait, Within};
 use crate::concurrency::{
-    AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
-    BulkheadRef, LimitRule, RefusalCause,
+    AdaptiveLimit, Admission, AdmissionRequest, Bulkhead, BulkheadRef, LimitRule, PermitFuture, PermitRequest,
+    RefusalCause,
 };
-use crate::limit::{AcquireFuture, Denied, Limiter, RateLimiter, TokenBucket};
+use crate::limit::{Denied, Limiter, RateLimiter, TokenBucket, TokensFuture};
 use crate::setting::Setting;
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
@@ -200,7 +201,7 @@ macro_rules! patient_gate {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $acquire:ident, |$gate:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = WaitFor<AcquirePermitFuture<Self, S>, Self::Permit>;
+            type Turn<S: Sleep> = WaitFor<PermitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -214,19 +215,19 @@ macro_rules! patient_gate {
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
                 let $gate = self;
                 if patience.is_late() {
-                    return Answer::Refuse($gate.$acquire().timed_out());
+                    return Answer::Refuse($gate.$acquire().into_request().timed_out());
                 }
                 // It cannot overtake a waiting call: no slot is free while calls are queued.
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
-                    Err(full) if full.cause() == RefusalCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
+                    Err(full) if full.cause() == RefusalCause::NoSlot => Answer::Wait(turn($gate.$acquire().into_request(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
                 }
             }
 
             fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
                 if patience.is_late() {
-                    return Forecast::Refuse(self.$acquire().timed_out());
+                    return Forecast::Refuse(self.$acquire().into_request().timed_out());
                 }
                 match self.forecast(call) {
                     Forecast::Refuse(full) if full.cause() == RefusalCause::NoSlot => Forecast::Wait,
@@ -239,11 +240,12 @@ macro_rules! patient_gate {
 
 #[cold]
 fn turn<B: BulkheadRef, S: Sleep + Clone, P>(
-    acquire: AcquirePermit<B>,
+    mut request: PermitRequest<B>,
     patience: Patience,
     sleep: &S,
-) -> WaitFor<AcquirePermitFuture<B, S>, P> {
-    WaitFor::new(acquire.within(patience.longest()).sleeping_by(sleep.clone()))
+) -> WaitFor<PermitFuture<B, S>, P> {
+    request.set_longest(patience.longest());
+    WaitFor::new(request.sleeping_by(sleep.clone()))
 }
 
 patient_gate!(['a, C: Clock] &'a Bulkhead<C>, acquire, |gate| (*gate).try_acquire());
@@ -281,7 +283,7 @@ macro_rules! patient_admission {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $admit:ident, |$gate:ident, $request:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = WaitFor<AcquireAdmissionFuture<Self, S>, Self::Permit>;
+            type Turn<S: Sleep> = WaitFor<PermitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -299,7 +301,7 @@ macro_rules! patient_admission {
                     // It cannot overtake a waiting call: no slot is free while calls are queued.
                     Err(refused) if refused.cause() == RefusalCause::NoSlot => {
                         let request = $request.waiting_within(patience.longest());
-                        Answer::Wait(WaitFor::new($gate.$admit(request).sleeping_by(sleep.clone())))
+                        Answer::Wait(WaitFor::new($gate.$admit(request).into_request().sleeping_by(sleep.clone())))
                     }
                     Err(refused) => Answer::Refuse(refused),
                 }
@@ -344,7 +346,7 @@ macro_rules! patient_limiter {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, |$gate:ident, $tokens:ident| $acquire:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = AcquireFuture<Self, S>;
+            type Turn<S: Sleep> = TokensFuture<Self, S>;
         }
 
         $(#[$attribute])*
@@ -377,7 +379,10 @@ macro_rules! patient_limiter {
                 let $gate = self;
                 match $gate.try_acquire($tokens) {
                     Ok(()) => Answer::Pass(()),
-                    Err(_) => Answer::Wait($acquire.within(patience.longest()).sleeping_by(sleep.clone())),
+                    Err(_) => {
+                        let request = $acquire.within(patience.longest()).into_request();
+                        Answer::Wait(request.sleeping_by(sleep.clone()))
+                    },
                 }
             }
 

@@ -83,9 +83,9 @@ pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 pub(crate) use unsettled::{Counted, Unsettled, UnsettledBounds};
 pub use usage::Usage;
-pub use waiting::{Acquire, AcquireFuture};
 #[cfg(feature = "futures")]
 pub use waiting::{PacedSink, PacedStream};
 pub(crate) use waiting::{Place, Queue};
+pub(crate) use waiting::{TokensFuture, TokensRequest};
 
 pub use crate::quota::Alignment;

@@ -5,8 +5,8 @@
 // | here | `Bulkhead`: constructors, permits, the limit |
 // | `arrivals` | `Arrivals`: the order in which its queue is served |
 // | `permit` | `BulkheadPermit`, `BulkheadRef` |
-// | `acquire` | `AcquirePermit`: how to wait for a permit; and blocking; `Patience`: the longest wait of a call |
-// | `future` | `AcquirePermitFuture`: waiting in a future |
+// | `acquire` | `PermitRequest`: how to wait for a permit; and blocking; `Patience`: the longest wait of a call |
+// | `future` | `PermitFuture`: waiting in a future |
 // | `status` | `BulkheadStatus`: the limit and the counts of one moment |
 // | `error` | `BulkheadFull` |
 // | `in_flight` | a bulkhead in a `LimitSet`, and `LimitSetRefusal` |
@@ -23,14 +23,14 @@ pub(super) mod permit;
 mod status;
 
 #[cfg(feature = "alloc")]
-pub use acquire::AcquirePermit;
-#[cfg(feature = "alloc")]
 pub(crate) use acquire::Patience;
+#[cfg(feature = "alloc")]
+pub(crate) use acquire::PermitRequest;
 #[cfg(feature = "alloc")]
 pub(super) use arrivals::{Arrivals, Order};
 pub use error::BulkheadFull;
 #[cfg(feature = "alloc")]
-pub use future::AcquirePermitFuture;
+pub(crate) use future::PermitFuture;
 pub use in_flight::LimitSetRefusal;
 pub use permit::BulkheadPermit;
 #[cfg(feature = "alloc")]
@@ -38,6 +38,8 @@ pub(crate) use permit::BulkheadRef;
 pub use status::BulkheadStatus;
 
 use crate::CallError;
+#[cfg(feature = "alloc")]
+use crate::acquire::{Acquire, awaited};
 use crate::concurrency::RefusalCause;
 #[cfg(feature = "alloc")]
 use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place, Queue, SlotQueue};
@@ -73,7 +75,7 @@ use permit::sealed::{QueueClock, Slotted};
 ///
 /// Share it by reference, in a `static` (with a queue, in a `LazyLock`) or an `Arc`. While no call waits, taking a permit is one
 /// compare-and-swap, and dropping it another. Nothing is allocated after the construction of the queue, except by the first
-/// [`wait`](AcquirePermit::wait) of each thread.
+/// [`wait`](crate::Acquire::wait) of each thread.
 ///
 /// # Memory ordering
 ///
@@ -391,7 +393,7 @@ impl<C: Clock> Bulkhead<C> {
     /// Waits for a permit, in the [`queue`](Self::queue).
     ///
     /// `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does not.
-    /// [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait. Without a queue it never
+    /// [`within`](crate::Acquire::within) and [`by`](crate::Acquire::by) bound the wait. Without a queue it never
     /// waits: a call that finds no slot free is refused at once, with [`RefusalCause::NoQueue`].
     ///
     /// # Examples
@@ -411,14 +413,14 @@ impl<C: Clock> Bulkhead<C> {
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::of(Ok(self))
+    pub fn acquire(&self) -> Acquire<&Self> {
+        Acquire::new(PermitRequest::of(Ok(self)))
     }
 
     /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the bulkhead.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::of(Ok(Arc::clone(self)))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(PermitRequest::of(Ok(Arc::clone(self))))
     }
 }
 
@@ -452,6 +454,9 @@ impl<C: QueueClock> Bulkhead<C> {
         Moment { now: self.clock.tick(), needed: 0 }
     }
 }
+
+#[cfg(feature = "alloc")]
+awaited!([C: QueueClock] Bulkhead<C>, PermitRequest);
 
 impl<C: QueueClock> Slotted for Bulkhead<C> {
     type Ticket = ();

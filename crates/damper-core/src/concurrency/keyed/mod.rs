@@ -15,8 +15,9 @@ mod keyed_bulkhead;
 pub use keyed_adaptive_limit::KeyedAdaptiveLimit;
 pub use keyed_bulkhead::KeyedBulkhead;
 
+use crate::acquire::{Acquire, Awaited};
 use crate::concurrency::bulkhead::Patience;
-use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, RefusalCause};
+use crate::concurrency::{BulkheadFull, BulkheadPermit, BulkheadStatus, PermitRequest, RefusalCause};
 use crate::store::{Keyed, Template};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
@@ -152,12 +153,13 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
     /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does.
     ///
     /// If the key has no limit yet and all others are in use, the wait ends at once with that refusal.
-    pub fn acquire<Q>(&self, key: &Q) -> AcquirePermit<Arc<L>>
+    pub fn acquire<Q>(&self, key: &Q) -> Acquire<Arc<L>>
     where
+        Arc<L>: Awaited<Request = PermitRequest<Arc<L>>>,
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        AcquirePermit::of(self.get_or_create(key))
+        Acquire::new(PermitRequest::of(self.get_or_create(key)))
     }
 
     /// Returns the limit of this key, and creates it if there is none.

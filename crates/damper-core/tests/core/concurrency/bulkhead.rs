@@ -2,7 +2,8 @@
 
 use crate::models::bulkhead::{BulkheadModel, Standing};
 use crate::models::cases::cases;
-use damper::concurrency::{AcquirePermitFuture, BulkheadPermit, RefusalCause};
+use damper::AcquireFuture;
+use damper::concurrency::{BulkheadPermit, RefusalCause};
 use damper::{Bulkhead, BulkheadFull, CallError, Clock, Deadline, ManualClock};
 use proptest::prelude::*;
 use std::future::{Pending, Ready, pending, ready};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 type Manual = Arc<ManualClock>;
 type Held = BulkheadPermit<Arc<Bulkhead<Manual>>>;
-type Future = Pin<Box<AcquirePermitFuture<Arc<Bulkhead<Manual>>, fn(Duration) -> Pending<()>>>>;
+type Future = Pin<Box<AcquireFuture<Arc<Bulkhead<Manual>>, fn(Duration) -> Pending<()>>>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -235,7 +236,7 @@ fn wait_ends_by_the_deadline_or_within_its_time() {
     let (bulkhead, clock) = on_manual_clock(0, 4);
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     let acquire = || bulkhead.acquire_owned();
-    let ends_after = |acquire: damper::concurrency::AcquirePermit<Arc<Bulkhead<Manual>>>| {
+    let ends_after = |acquire: damper::Acquire<Arc<Bulkhead<Manual>>>| {
         let mut future: Future = Box::pin(acquire.sleeping_by(|_| pending()));
         (0..10).find(|_| {
             let is_over = poll(&mut future, Waker::noop()).is_ready();

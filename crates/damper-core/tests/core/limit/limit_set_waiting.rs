@@ -3,7 +3,8 @@
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
-use damper::concurrency::{AcquireCostsFuture, SetQueue};
+use damper::AcquireFuture;
+use damper::concurrency::SetQueue;
 use damper::{Bulkhead, Deadline, LimitSet, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket};
 use proptest::prelude::*;
 use std::future::{Pending, pending};
@@ -24,7 +25,7 @@ struct Waiting {
     name: usize,
     costs: [u32; 2],
     expiry: Option<u64>,
-    future: Pin<Box<AcquireCostsFuture<Arc<Set<Clocked>>, Timer>>>,
+    future: Pin<Box<AcquireFuture<Arc<Set<Clocked>>, Timer>>>,
     woken: Arc<Flag>,
 }
 
@@ -219,7 +220,7 @@ struct Task<'a> {
     woken: Arc<Flag>,
 }
 
-type Sleepless<'a> = AcquireCostsFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
+type Sleepless<'a> = AcquireFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
 
 impl<'a> Task<'a> {
     fn waiting(set: &'a Set<&'a ManualClock, Bulkhead>, costs: [u32; 2]) -> Self {
