@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use damper_core::breaker::{Permit, State, Window};
-use damper_core::retry::{Hedge, HedgeConfig, RetryBudget, RetryBudgetConfig, RetrySchedule};
+use damper_core::retry::{Budget, Hedge, HedgeConfig, RetryBudget, RetryBudgetConfig, RetrySchedule};
 use damper_core::throttle::compared::CubicRate;
 use damper_core::throttle::{Hints, Level, Pacer, Strategy};
 use damper_core::time::{FixedFrequency, Seed};

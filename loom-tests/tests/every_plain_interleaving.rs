@@ -13,7 +13,7 @@ use damper_core::retry::{Hedge, HedgeConfig};
 use damper_core::throttle::AdaptiveThrottle;
 use damper_core::time::Seed;
 use damper_core::words::{AtomicU64, Contents, Header};
-use damper_core::{BreakerConfig, CircuitBreaker, Clock, KeyedLimiter, Plan, Quota, RateLimiter};
+use damper_core::{BreakerConfig, CircuitBreaker, KeyedLimiter, Plan, Quota, RateLimiter};
 use damper_loom_tests::tables::{A, Identity, quota};
 use damper_loom_tests::{Flaw, Hand, OwnTime, Stopped, check_flawed, check_rmw_preemptions};
 use loom::thread;
@@ -359,18 +359,17 @@ fn quota_is_read_whole_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, quota_beside_a_change);
 }
 
-/// A breaker that `first` configures, while another thread records a call and this one sets `second`.
+/// A breaker whose settings are changed while another thread records a call of `latency` seconds.
 fn call_beside_a_change(
     [first, second]: [BreakerConfig; 2],
-    latency: Duration,
-    end: fn(Permit<&CircuitBreaker<Hand>>),
-) -> Arc<CircuitBreaker<Hand>> {
-    let hand = Hand::default();
-    let breaker = CircuitBreaker::with_clock(first, hand.clone());
+    latency: u64,
+    end: fn(Permit<&CircuitBreaker<OwnTime>>),
+) -> Arc<CircuitBreaker<OwnTime>> {
+    let breaker = CircuitBreaker::with_clock(first, OwnTime);
     assert_eq!(breaker.status().calls(), 0, "computes what a tick is worth");
     let (breaker, caller) = beside(breaker, move |breaker| {
         let permit = breaker.try_acquire().unwrap();
-        hand.advance(latency);
+        OwnTime::set(latency);
         end(permit);
     });
     breaker.set_config(&second).unwrap();
@@ -386,7 +385,7 @@ fn failure_beside_a_change() {
         let config = BreakerConfig::builder().failure_threshold(failures).cooldown(secs(cooldown));
         config.max_retry_after(secs(most)).build().unwrap()
     });
-    let breaker = call_beside_a_change(configs, Duration::ZERO, |permit| permit.failure_with_retry_after(secs(100)));
+    let breaker = call_beside_a_change(configs, 0, |permit| permit.failure_with_retry_after(secs(100)));
     let status = breaker.status();
     let seen = (status.consecutive_failures(), status.next_probe_in());
     assert!([(1, None), (0, Some(secs(15)))].contains(&seen), "one configuration: {seen:?}");
@@ -412,7 +411,7 @@ fn slow_call_beside_a_change() {
     let configs = [(1, 1_000), (2, 1)].map(|(calls, slow)| {
         BreakerConfig::builder().slow_rate(100, secs(slow)).minimum_calls(calls).build().unwrap()
     });
-    let breaker = call_beside_a_change(configs, secs(10), Permit::success);
+    let breaker = call_beside_a_change(configs, 10, |permit| permit.success());
     assert_eq!(breaker.state(), State::Closed, "one configuration");
     assert_eq!(breaker.status().calls(), 1, "the call counts");
 }
