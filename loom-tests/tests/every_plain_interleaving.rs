@@ -295,10 +295,12 @@ fn header_is_created_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, headers);
 }
 
-/// Two threads of one process draw a nonce each, and another process draws one too: all differ.
-fn nonces() {
+/// Two threads of a process that has drawn so many nonces draw one each, and another process draws one too: all differ.
+fn nonces(drawn: u32) {
     let blocks: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
-    let (nonces, rival) = beside(WordNonces::new(blocks), WordNonces::draw);
+    let nonces = WordNonces::new(blocks);
+    (0..drawn).for_each(|_| _ = nonces.draw());
+    let (nonces, rival) = beside(nonces, WordNonces::draw);
     let mine = nonces.draw();
     let its = rival.join().unwrap();
     let others = WordNonces::new(blocks).draw();
@@ -315,7 +317,8 @@ fn blocks_of_nonces() {
 // WORD: A nonce
 #[test]
 fn no_nonce_is_drawn_twice() {
-    check_rmw_preemptions(5, nonces);
+    check_rmw_preemptions(5, || nonces(0));
+    check_rmw_preemptions(5, || nonces(1));
     check_rmw_preemptions(5, blocks_of_nonces);
 }
 
@@ -323,7 +326,7 @@ fn no_nonce_is_drawn_twice() {
 #[test]
 #[should_panic(expected = "every nonce is drawn once")]
 fn no_nonce_is_drawn_twice_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, nonces);
+    check_flawed(Flaw::BlindExchange, || nonces(1));
 }
 
 /// [A block that is read and then stored.]
