@@ -70,17 +70,17 @@ def wait_in_32_bits_is_rounded_up(proof):
 
 
 
-@proved("word32", INTEGERS, cases=range(64))
+@proved("word32", cases=range(64))
 def position_in_32_bits_is_the_product_rounded_down(proof):
     """A position is floor(ticks * mult / 2^shift) modulo 2^32, for every reading of 64 bits; its two products do not overflow."""
-    shift = proof.case
-    its = line(proof, shift=shift)
+    its = line(proof, shift=proof.case)
     now = proof.number("now", "u64")
     found = proof.term(proof.call("Line32::position", its, now))
-    mult = its.fields["mult"].value
-    # The product, by its halves: the solver does not multiply out.
-    low, high = now.value % 2**32 * mult, now.value / 2**32 * mult
-    proof.claim(found == (high * 2**32 + low) / 2**shift % 2**32, "it is the floor")
+    mult = z3.ZeroExt(32, its.fields["mult"].value)
+    # The product by its halves, each below 2^63: the solver sees that they are those of the code, and need not multiply.
+    low, high = (now.value & 0xFFFFFFFF) * mult, z3.LShR(now.value, 32) * mult
+    product = (z3.ZeroExt(64, high) << 32) + z3.ZeroExt(64, low)
+    proof.claim(found == z3.Extract(31, 0, z3.LShR(product, proof.case)), "it is the floor")
 
 
 @proved("word32", INTEGERS, cases=range(64))
