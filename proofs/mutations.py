@@ -52,4 +52,5 @@ ALL = [
     Mutation("word32/line.rs", "a wait in 32 bits is rounded down", "(units as u64 * self.pace + ((1 << self.pace_shift) - 1)) >> self.pace_shift", "(units as u64 * self.pace) >> self.pace_shift", "wait_in_32_bits_is_never_too_short"),
     Mutation("limit/sliding_counter.rs", "a wait of a sliding counter is a unit short", "u128::from(count.max(1)) + 1;", "u128::from(count.max(1)) + 2;", "wait_of_a_sliding_counter_is_the_least_that_suffices"),
     Mutation("limit/sliding_counter.rs", "a wait of a sliding counter is a unit too long", "u128::from(count.max(1)) + 1;", "u128::from(count.max(1));", "wait_of_a_sliding_counter_is_the_least_that_suffices"),
+    Mutation(TIMELINE, "the units for a wait forget its part of a unit", "{ more } else { brought.saturating_add(2) }", "{ more } else { more }", "units_for_a_wait_take_at_least_as_long"),
 ]

@@ -16,8 +16,8 @@ pub mod waiting;
 pub mod windows;
 
 use damper_core::Clock;
-use damper_core::time::FixedFrequency;
 pub use damper_core::sync::Flaw;
+use damper_core::time::FixedFrequency;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -39,7 +39,6 @@ pub fn check(model: impl Fn() + Send + Sync + 'static) {
 /// With every load a read-modify-write, it visits the interleavings with at most so many preemptions. There all accesses of a location
 /// depend on each other, so even two threads that only read the same words have many more interleavings.
 pub fn check_rmw_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let preemptions = std::env::var("RMW").map_or(preemptions, |n| n.parse().unwrap());
     check_with(None, Some(preemptions), model);
 }
 

@@ -414,9 +414,8 @@ fn failure_is_counted_by_one_configuration_unless_flawed() {
 
 /// A call of 10 s races a change of when calls are slow and how many a rate needs: no configuration opens the breaker by it.
 fn slow_call_beside_a_change() {
-    let configs = [(1, 1_000), (2, 1)].map(|(calls, slow)| {
-        BreakerConfig::builder().slow_rate(100, secs(slow)).minimum_calls(calls).build().unwrap()
-    });
+    let configs = [(1, 1_000), (2, 1)]
+        .map(|(calls, slow)| BreakerConfig::builder().slow_rate(100, secs(slow)).minimum_calls(calls).build().unwrap());
     let breaker = call_beside_a_change(configs, 10, |permit| permit.success());
     assert_eq!(breaker.state(), State::Closed, "one configuration");
     assert_eq!(breaker.status().calls(), 1, "the call counts");
