@@ -63,7 +63,9 @@ pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
     damper_core::sync::with_flaw(flaw, || builder.check(model));
 }
 
-/// Checks a model with the atomics as they are, and with every load a read-modify-write; each has its bound on preemptions.
+/// Checks a model with the atomics as they are, and with every load a read-modify-write.
+///
+/// Each setting has its own bound on preemptions.
 fn check_with(plain: Option<usize>, as_rmw: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
     let in_plain = Arc::clone(&model);
@@ -116,7 +118,9 @@ impl Clock for Time {
     }
 }
 
-/// A clock in nanoseconds that is moved only while one thread is alone. It orders nothing and adds no interleavings.
+/// A clock in nanoseconds that is moved only while one thread is alone.
+///
+/// It orders nothing and adds no interleavings.
 #[derive(Clone, Debug, Default)]
 pub struct Hand(Arc<std::sync::atomic::AtomicU64>);
 

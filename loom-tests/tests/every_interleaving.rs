@@ -269,7 +269,9 @@ fn stripe_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_of_a_stripe);
 }
 
-/// A call finds that a cooldown is over while the breaker is tripped again: the newer half-open state begins at its own time.
+/// A call finds that a cooldown is over while the breaker is tripped again.
+///
+/// The newer half-open state begins at its own time.
 fn start_of_a_state() {
     OwnTime::set(0);
     let config = BreakerConfig::builder().max_half_open(Duration::from_secs(10)).build().unwrap();
@@ -365,7 +367,9 @@ fn level_learns_from_both_answers_unless_flawed() {
     check_flawed(Flaw::BlindExchange, answers_of_level);
 }
 
-/// Two threads set a schedule and read it: each reads one of them, whole. [None: nothing is swapped or ordered.]
+/// Two threads set a schedule and read it: each reads one of them, whole.
+///
+/// [None: nothing is swapped or ordered.]
 // WORD: The schedule of a retry policy
 #[test]
 fn schedule_is_read_whole() {
@@ -386,7 +390,9 @@ fn schedule_is_read_whole() {
     });
 }
 
-/// The settings of a hedge are read while another thread sets them. [None: nothing is swapped or ordered.]
+/// The settings of a hedge are read while another thread sets them.
+///
+/// [None: nothing is swapped or ordered.]
 // WORD: The settings of a hedge, without its delays
 #[test]
 fn settings_of_a_hedge_are_read_whole() {
@@ -407,7 +413,9 @@ fn settings_of_a_hedge_are_read_whole() {
     });
 }
 
-/// A call makes its deposit while the settings of a budget change: it is that of one of both. [None: nothing is swapped or ordered.]
+/// A call makes its deposit while the settings of a budget change.
+///
+/// The deposit is that of one of both. [None: nothing is swapped or ordered.]
 // WORD: The settings of a retry budget
 #[test]
 fn deposit_is_of_one_configuration() {

@@ -72,7 +72,9 @@ fn buckets_count_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_buckets);
 }
 
-/// A failure of the generation before a reset races one after it: the line is that of the later generation.
+/// A failure of the generation before a reset races one after it.
+///
+/// The line is that of the later generation.
 fn late_failure_in_buckets() {
     let breaker = breaker_of_buckets();
     let late = breaker.try_acquire_owned().unwrap();
@@ -106,7 +108,9 @@ impl OnStateChange for Reported {
     }
 }
 
-/// A breaker is tripped while another thread reads its recent changes: it finds that change whole, or none.
+/// A breaker is tripped while another thread reads its recent changes.
+///
+/// The reader finds that change whole, or none.
 fn change_beside_a_reader() {
     let reported = Reported::default();
     let breaker = CircuitBreaker::with_clock(BreakerConfig::DEFAULT, Stopped(7)).with_listener(reported.clone());
@@ -150,7 +154,9 @@ impl LimitRule for Windows {
     }
 }
 
-/// A call succeeds in a window while another one, which is refused at a time after it, ends that window: both count once.
+/// A call succeeds in a window while another one ends that window.
+///
+/// The other one is refused at a time after the window. Both count once.
 fn samples() {
     let limit = Arc::new(AdaptiveLimit::with_rule(Windows, OwnTime));
     OwnTime::set(0);
@@ -194,7 +200,9 @@ fn call(hedge: &Hedge<Hand>) {
     assert!(matches!(call.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(Ok(()))));
 }
 
-/// Two calls end at once, beside one before: with all three there are enough to say what is slow. (For models three are.)
+/// Two calls end at once, after one before.
+///
+/// With all three there are enough to say what is slow. (For models three are.)
 fn latencies() {
     let hand = Hand::default();
     let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, hand.clone());
@@ -218,7 +226,9 @@ fn latencies_count_every_call_unless_flawed() {
     check_flawed(Flaw::SplitUpdate, latencies);
 }
 
-/// Two calls find the slice of time that two old calls were counted in: one clears it, and the old ones are gone.
+/// Two calls find the slice of time that two old calls were counted in.
+///
+/// One of them clears it, and the old ones are gone.
 fn old_latencies() {
     let hand = Hand::default();
     let hedge = Hedge::with_clock(HedgeConfig::DEFAULT, hand.clone());
@@ -238,7 +248,9 @@ fn latencies_of_an_old_slice_are_cleared() {
     check_rmw_preemptions(4, old_latencies);
 }
 
-/// The service accepts calls again, and two threads find that at times a second apart: the recovery begins once.
+/// The service accepts calls again, and two threads find that at times a second apart.
+///
+/// The recovery begins once.
 fn recovery() {
     OwnTime::set(0);
     let throttle = AdaptiveThrottle::with_clock(OwnTime, 1);
@@ -298,7 +310,9 @@ fn header_is_created_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, headers);
 }
 
-/// Two threads of a process that has drawn so many nonces draw one each, and another process draws one too: all differ.
+/// Two threads of a process that has drawn so many nonces draw one each.
+///
+/// Another process draws one too, and all differ.
 fn nonces(drawn: u32) {
     let blocks: &'static AtomicU64 = Box::leak(Box::new(AtomicU64::new(0)));
     let nonces = WordNonces::new(blocks);
@@ -412,7 +426,9 @@ fn failure_is_counted_by_one_configuration_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, failure_beside_a_change);
 }
 
-/// A call of 10 s races a change of when calls are slow and how many a rate needs: no configuration opens the breaker by it.
+/// A call of 10 s races a change of when calls are slow and how many a rate needs.
+///
+/// No configuration opens the breaker by it.
 fn slow_call_beside_a_change() {
     let configs = [(1, 1_000), (2, 1)]
         .map(|(calls, slow)| BreakerConfig::builder().slow_rate(100, secs(slow)).minimum_calls(calls).build().unwrap());
@@ -435,9 +451,9 @@ fn slow_call_is_judged_by_one_configuration_unless_flawed() {
     check_flawed(Flaw::NothingOrdered, slow_call_beside_a_change);
 }
 
-/// Two threads charge a token each to a key without a slot, after `before` has spent from the only word that keys share: both count.
+/// Two threads charge a token each to a key without a slot: both count.
 ///
-/// Keys from 200 on are in another tier.
+/// Before that `before` has spent from the only word that keys share. Keys from 200 on are in another tier.
 fn charges_without_a_slot(before: Option<u64>) {
     let limits = KeyedLimiter::<u64>::builder(quota(2)).tiers([quota(2)], |key| usize::from(*key >= 200));
     let limits = limits.capacity(1).shared_buckets(1).clock(Stopped(7));
