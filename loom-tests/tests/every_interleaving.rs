@@ -269,45 +269,6 @@ fn stripe_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_of_a_stripe);
 }
 
-/// A call finds that a cooldown is over while the breaker is tripped again.
-///
-/// The newer half-open state begins at its own time.
-fn start_of_a_state() {
-    OwnTime::set(0);
-    let config = BreakerConfig::builder().max_half_open(Duration::from_secs(10)).build().unwrap();
-    let breaker = std::sync::Arc::new(CircuitBreaker::with_clock(config, OwnTime));
-    breaker.trip_for(Duration::from_secs(1));
-    let rival = {
-        let breaker = std::sync::Arc::clone(&breaker);
-        thread::spawn(move || {
-            OwnTime::set(1);
-            _ = breaker.try_acquire().map(core::mem::forget);
-        })
-    };
-    OwnTime::set(1);
-    breaker.trip_for(Duration::from_secs(1));
-    OwnTime::set(2);
-    _ = breaker.try_acquire().map(core::mem::forget);
-    rival.join().unwrap();
-    // The other call records the start too, at its own time, if it finds none.
-    OwnTime::set(10);
-    assert_eq!(breaker.state(), State::HalfOpen, "in its own time");
-    OwnTime::set(12);
-    assert_eq!(breaker.state(), State::Open, "in its own time");
-}
-
-// WORD: The word beside a breaker's
-#[test]
-fn half_open_state_has_a_start_of_its_own() {
-    check(start_of_a_state);
-}
-
-#[test]
-#[should_panic(expected = "in its own time")]
-fn half_open_state_has_a_start_of_its_own_unless_flawed() {
-    check_flawed(Flaw::BlindExchange, start_of_a_state);
-}
-
 /// Two answers race for what a pacer has learned.
 ///
 /// Later calls get the places that they get after two answers on one thread. After one answer they get others.

@@ -505,3 +505,43 @@ fn bucket_by_plan_gives_its_last_token_once() {
 fn bucket_by_plan_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_by_plan);
 }
+
+/// A call finds that a cooldown is over while the breaker is tripped again.
+///
+/// The newer half-open state begins at its own time.
+fn start_of_a_state() {
+    OwnTime::set(0);
+    let config = BreakerConfig::builder().max_half_open(secs(10)).build().unwrap();
+    let breaker = Arc::new(CircuitBreaker::with_clock(config, OwnTime));
+    breaker.trip_for(secs(1));
+    let rival = {
+        let breaker = Arc::clone(&breaker);
+        thread::spawn(move || {
+            OwnTime::set(1);
+            _ = breaker.try_acquire().map(core::mem::forget);
+        })
+    };
+    OwnTime::set(1);
+    breaker.trip_for(secs(1));
+    OwnTime::set(2);
+    _ = breaker.try_acquire().map(core::mem::forget);
+    rival.join().unwrap();
+    // The other call records the start too, at its own time, if it finds none.
+    OwnTime::set(10);
+    assert_eq!(breaker.state(), State::HalfOpen, "in its own time");
+    OwnTime::set(12);
+    assert_eq!(breaker.state(), State::Open, "in its own time");
+}
+
+// WORD: The word beside a breaker's
+#[test]
+fn half_open_state_has_a_start_of_its_own() {
+    check_rmw_preemptions(2, start_of_a_state);
+}
+
+/// [A start that is stored and not swapped.]
+#[test]
+#[should_panic(expected = "in its own time")]
+fn half_open_state_has_a_start_of_its_own_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, start_of_a_state);
+}
