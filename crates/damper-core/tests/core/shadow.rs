@@ -53,6 +53,7 @@ proptest! {
         let alone = window();
         for (millis, n) in calls {
             clock.advance(Duration::from_millis(millis));
+            prop_assert_eq!(shadowed.forecast(n), alone.forecast(n));
             prop_assert_eq!(shadowed.try_acquire(n), alone.try_acquire(n));
             prop_assert_eq!(shadowed.usage(), alone.usage());
         }
@@ -103,6 +104,18 @@ proptest! {
 }
 
 #[test]
+fn check_asks_both_limiters_for_one_token() {
+    let clock = ManualClock::new();
+    let limiter = |burst| RateLimiter::with_clock(Quota::per_second(1).burst(burst), &clock);
+    let (shadowed, alone) = (Shadowed::new(limiter(3), limiter(1)), limiter(3));
+    for _ in 0..4 {
+        assert_eq!(shadowed.check(), alone.check());
+    }
+    let report = shadowed.report();
+    assert_eq!((report.only_by_candidate, report.by_both, report.only_in_force), (2, 1, 0));
+}
+
+#[test]
 fn refused_call_gives_back_the_probe_of_the_candidate() {
     let clock = ManualClock::new();
     let config = |cooldown| BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
@@ -124,6 +137,7 @@ fn refused_call_gives_back_the_probe_of_the_candidate() {
 mod keyed {
     use super::{Duration, ManualClock, Quota, Shadowed, calls, expected, prop, quota};
     use damper::KeyedLimiter;
+    use damper::concurrency::{Admission, AdmissionRequest, LimitRule, Outcome, WindowPlan, WindowSummary};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -154,7 +168,6 @@ mod keyed {
 
     #[test]
     fn outcomes_of_admitted_calls_reach_both_gates() {
-        use damper::concurrency::{Admission, AdmissionRequest};
         let gates = Shadowed::new(Admission::fixed(2), Admission::fixed(3));
         let permits: Vec<_> = (0..3).map(|_| gates.try_acquire(AdmissionRequest::new())).collect();
         assert_eq!(
@@ -167,6 +180,38 @@ mod keyed {
         }
         assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
         assert!(gates.in_force().median_service_time().is_some() && gates.candidate().median_service_time().is_some());
+    }
+
+    /// Doubles the limit of 10 after a success, and halves it after a sign of overload.
+    #[derive(Clone, Copy, Debug)]
+    struct AfterOne;
+
+    impl LimitRule for AfterOne {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(10) }
+        }
+
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            let limit = if window.overloaded > 0 { 5 } else { 20 };
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(limit) }
+        }
+    }
+
+    #[test]
+    fn both_gates_learn_the_outcome_that_is_recorded() {
+        let gate = || Admission::with_rule(AfterOne, ManualClock::new());
+        for (outcome, limit) in [(Outcome::Success, 20), (Outcome::Overloaded, 5), (Outcome::Ignored, 10)] {
+            let gates = Shadowed::new(gate(), gate());
+            let enter = || gates.try_acquire(AdmissionRequest::new()).unwrap();
+            // The first call only begins the first window.
+            enter().success();
+            match outcome {
+                Outcome::Overloaded => enter().overloaded(),
+                _ => enter().record(outcome),
+            }
+            assert_eq!((gates.in_force().limit(), gates.candidate().limit()), (limit, limit), "{outcome:?}");
+            assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
+        }
     }
 
     #[test]
