@@ -108,6 +108,21 @@ fn slots_of_the_dead_are_freed_and_only_theirs() {
 }
 
 #[test]
+fn slots_of_the_dead_are_freed_in_every_bulkhead() {
+    let shared = words();
+    let bulkheads = [&shared.words()[SLOTS], &shared.words()[SLOTS + 2]];
+    let mut workers = Workers::new(&shared).reclaims(bulkheads[0]).reclaims(bulkheads[1]);
+    let seat = workers.spawn(worker("stays")).expect("a worker");
+    for word in bulkheads {
+        // The slot is the worker's, so this process does not free it.
+        core::mem::forget(WordBulkhead::new(word, LIMIT, seat).enter().expect("a slot"));
+    }
+    end_all(workers);
+    let outside = Seat::new(7).expect("a seat");
+    assert_eq!(bulkheads.map(|word| WordBulkhead::new(word, LIMIT, outside).in_flight()), [0, 0]);
+}
+
+#[test]
 fn slots_of_a_stopped_worker_stay_taken() {
     let shared = words();
     let word = &shared.words()[SLOTS];
