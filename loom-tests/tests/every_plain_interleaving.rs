@@ -1,6 +1,6 @@
 //! Every interleaving of the smallest race at packed words, with the atomics as they are.
 //!
-//! With each load a read-modify-write these models do not end within a minute: two threads that only read the same words depend on each other there.
+//! With each load a read-modify-write most of these models do not end within a minute: two threads that only read the same words depend on each other there.
 //! So they have a bound on preemptions in that setting. `every_interleaving.rs` has the models without one.
 //!
 //! In brackets: the weakening of the code under which each model was seen to fail.
