@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const GREEDY: u64 = 0;
-/// What the organisation has at once.
+/// The burst of the organisation.
 const BURST: u32 = 60;
 
 type Tree = QuotaTree<u64, 2, 1, Arc<ManualClock>, Seed>;
 
-/// The served parts of the calls of innocents and of the worst of them, and of the organisation's rate beside its burst.
+/// The served parts of the calls of innocents and of the worst of them, and of the organisation's rate.
+///
+/// The rate is that beside its burst.
 #[derive(Debug)]
 struct Day {
     innocents: f64,

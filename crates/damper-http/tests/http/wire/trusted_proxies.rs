@@ -245,7 +245,9 @@ fn leftmost_address_is_forgeable() {
     assert_eq!(leftmost_forgeable(&headers), None);
 }
 
-/// Quadratic work on such a long header would not end within an hour. The client's own part is not read at all.
+/// Quadratic work on such a long header would not end within an hour.
+///
+/// The client's own part is not read at all.
 #[test]
 fn long_headers_take_linear_time() {
     const LONG: usize = 1 << 18;
