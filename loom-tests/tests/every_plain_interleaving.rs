@@ -1,7 +1,7 @@
 //! Every interleaving of the smallest race at packed words, with the atomics as they are.
 //!
-//! With each load a read-modify-write most of these models do not end within a minute: two threads that only read the same words depend on each other there.
-//! So they have a bound on preemptions in that setting. `every_interleaving.rs` has the models without one.
+//! With each load a read-modify-write there are many more of them, because two threads that only read the same words depend on each other there.
+//! So these models have a bound on preemptions in that setting. `every_interleaving.rs` has the models without one.
 //!
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
