@@ -8,6 +8,7 @@ use damper_core::words::{Seat, WordBulkhead, WordLimiter};
 use damper_core::{ManualClock, Plan, Quota};
 use damper_shm::{SharedWords, SpawnError, Workers, inherited_seat};
 use rustix::process::{Pid, Signal, kill_process};
+use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
@@ -147,6 +148,7 @@ fn eight_workers_have_seats_and_no_ninth() {
     let error = workers.spawn(worker("stays")).expect_err("no seat is left");
     assert!(matches!(error, SpawnError::NoVacantSeat));
     assert_eq!(error.to_string(), "all 8 seats have workers");
+    assert!(error.source().is_none());
     end_all(workers);
 }
 
@@ -156,6 +158,8 @@ fn seat_stays_vacant_if_the_worker_does_not_start() {
     let mut workers = Workers::new(&shared);
     let error = workers.spawn(Command::new("/nonexistent")).expect_err("there is no such program");
     assert!(matches!(error, SpawnError::Start(_)), "{error}");
+    let cause = error.source().expect("the error of the system");
+    assert_eq!(error.to_string(), format!("the worker could not be started: {cause}"));
     assert_eq!(workers.wait().expect("no child"), None, "there are no workers");
     assert_eq!(workers.spawn(child("ends")).map(number).ok(), Some(0));
     let exited = workers.wait().expect("a child").expect("the worker");
