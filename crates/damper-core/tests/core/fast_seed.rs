@@ -1,7 +1,7 @@
 //! The hasher `FastSeed`: against a slow model, and its statistics beside those of `SipHash`.
 
-use crate::models::cases::part_of;
 use crate::models::fast_seed::FastSeedModel;
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use damper::time::{FastSeed, Seed};
 use damper::{KeyedLimiter, ManualClock, Quota};

@@ -4,7 +4,7 @@
 //! only after it got it and until it gives it back, so it never counts more permits than there are.
 
 use crate::circuit_breaker::{by_rate, micros, millis, secs, trip};
-use crate::models::cases::part_of;
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use damper::breaker::{Cause, State, StateChange, Verdict, Window};
 use damper::{BreakerConfig, CircuitBreaker, ManualClock};

@@ -1,6 +1,6 @@
 //! Whether a server trusts deadlines that have expired on arrival.
 
-use crate::models::cases::part_of;
+use crate::models::part_of::part_of;
 use damper::deadline::{Arrival, SkewGuard};
 use damper::{Deadline, ManualClock};
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! The keyed limiter through its public API.
 
-use crate::models::cases::part_of;
 use crate::models::keys::{self, Answer, CLOCK_TICKS, Keys, Settings};
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use crate::models::skewed::Skewed;
 use damper::internal::{revoke, take_revocably};

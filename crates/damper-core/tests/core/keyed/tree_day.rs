@@ -5,7 +5,7 @@
 
 #![expect(clippy::cast_precision_loss, reason = "the shares have room for it")]
 
-use crate::models::cases::part_of;
+use crate::models::part_of::part_of;
 use damper::time::Seed;
 use damper::{ManualClock, Plan, Quota, QuotaTree};
 use std::sync::Arc;

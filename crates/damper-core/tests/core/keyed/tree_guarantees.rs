@@ -1,6 +1,7 @@
 //! Guarantees of a tree: one word of the next level with two depths.
 
-use crate::models::cases::{cases, part_of};
+use crate::models::cases::cases;
+use crate::models::part_of::part_of;
 use damper::limit::ByPlan;
 use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};

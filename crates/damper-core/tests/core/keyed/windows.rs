@@ -1,6 +1,6 @@
 //! Keyed limiters that count by windows: each key behaves like a limiter of its own.
 
-use crate::models::cases::part_of;
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use damper::keyed::KeyedLimiterBuilder;
 use damper::limit::{Algorithm, KeyedAlgorithm};

@@ -2,7 +2,7 @@
 //!
 //! Rounding neither loses nor creates a token.
 
-use crate::models::cases::part_of;
+use crate::models::part_of::part_of;
 use damper::{ManualClock, Quota, RateLimiter};
 use std::time::Duration;
 
