@@ -280,7 +280,7 @@ impl Diary<'_> {
     }
 }
 
-impl<'a> Gate for Diary<'a> {
+impl Gate for Diary<'_> {
     type Permit = Self;
     type Refusal = Closed;
     type Wait = Never<Self, Closed>;
