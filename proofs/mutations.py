@@ -48,4 +48,9 @@ ALL = [
     Mutation("keyed/table/slots.rs", "a level changes the version", "Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))", "Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word) | VERSION.put(1))", "slot_changes_only_the_field_that_it_names"),
     Mutation("quota/plan.rs", "an instant leads to the position after", "(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)", "(beat.wrapping_sub(0) as i64).0 as u64).wrapping_add(1)", "instant_leads_back_to_its_position"),
     Mutation("word32/line.rs", "a burst in 32 bits is exceeded", "if after <= self.full() { Take32", "if after <= self.full() + 1 { Take32", "take_in_32_bits_keeps_the_envelope"),
+    Mutation("word32/line.rs", "a position forgets the carry of its lower half", "(now >> 32) * self.mult as u64 + (low >> 32)", "(now >> 32) * self.mult as u64", "position_in_32_bits_is_the_product_rounded_down"),
+    Mutation("word32/line.rs", "a wait in 32 bits is rounded down", "(units as u64 * self.pace + ((1 << self.pace_shift) - 1)) >> self.pace_shift", "(units as u64 * self.pace) >> self.pace_shift", "wait_in_32_bits_is_never_too_short"),
+    Mutation("limit/sliding_counter.rs", "a wait of a sliding counter is a unit short", "u128::from(count.max(1)) + 1;", "u128::from(count.max(1)) + 2;", "wait_of_a_sliding_counter_is_the_least_that_suffices"),
+    Mutation("limit/sliding_counter.rs", "a wait of a sliding counter is a unit too long", "u128::from(count.max(1)) + 1;", "u128::from(count.max(1));", "wait_of_a_sliding_counter_is_the_least_that_suffices"),
+    Mutation(TIMELINE, "the units for a wait forget its part of a unit", "{ more } else { brought.saturating_add(2) }", "{ more } else { more }", "units_for_a_wait_take_at_least_as_long"),
 ]

@@ -60,19 +60,3 @@ async fn measured(options: &Options) -> Result<Report<'_>, Box<dyn Error>> {
     }
     Ok(report)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{Options, measured};
-    use clap::Parser;
-
-    /// Generous: at three times the capacity the difference is some tenfold.
-    #[tokio::test]
-    async fn admission_raises_the_goodput_of_the_top_class() {
-        let arguments = ["overload", "--pairs", "3", "--seconds", "2", "--calm", "1"];
-        let options = Options::try_parse_from(arguments).expect("they are valid");
-        let report = measured(&options).await.expect("sockets work");
-        println!("{report}"); // shown if it fails
-        assert!(report.admission_is_better());
-    }
-}

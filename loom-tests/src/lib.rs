@@ -17,7 +17,9 @@ pub mod windows;
 
 use damper_core::Clock;
 pub use damper_core::sync::Flaw;
+use damper_core::time::FixedFrequency;
 use loom::sync::atomic::{AtomicU64, Ordering};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,20 +31,27 @@ use std::time::Duration;
 /// There is no bound on preemptions: loom visits every interleaving that its memory model has. `docs/models.md` says what that model leaves
 /// out, and which models run here.
 pub fn check(model: impl Fn() + Send + Sync + 'static) {
-    check_with(builder(), model);
+    check_with(None, None, model);
+}
+
+/// As [`check`], for models that end without a bound only with the atomics as they are.
+///
+/// With every load a read-modify-write, it visits the interleavings with at most so many preemptions. There all accesses of a location
+/// depend on each other, so even two threads that only read the same words have many more interleavings.
+pub fn check_rmw_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    check_with(None, Some(preemptions), model);
 }
 
 /// As [`check`], for models that are too large for that.
 ///
 /// Visits the interleavings with at most so many preemptions.
 pub fn check_preemptions(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = builder();
-    builder.preemption_bound = Some(preemptions);
-    check_with(builder, model);
+    check_with(Some(preemptions), Some(preemptions), model);
 }
 
-fn builder() -> loom::model::Builder {
+fn builder(preemptions: Option<usize>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
     // Some models have long parts in which one thread runs alone.
     builder.max_branches = 20_000;
     builder
@@ -50,16 +59,18 @@ fn builder() -> loom::model::Builder {
 
 /// Runs a model on flawed atomics, in the plain setting: for the `should_panic` variant beside a model.
 pub fn check_flawed(flaw: Flaw, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = builder();
-    builder.preemption_bound = Some(3);
+    let builder = builder(Some(3));
     damper_core::sync::with_flaw(flaw, || builder.check(model));
 }
 
-fn check_with(builder: loom::model::Builder, model: impl Fn() + Send + Sync + 'static) {
+/// Checks a model with the atomics as they are, and with every load a read-modify-write.
+///
+/// Each setting has its own bound on preemptions.
+fn check_with(plain: Option<usize>, as_rmw: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
     let model = Arc::new(model);
-    let plain = Arc::clone(&model);
-    builder.check(move || plain());
-    damper_core::sync::with_loads_as_rmw(|| builder.check(move || model()));
+    let in_plain = Arc::clone(&model);
+    builder(plain).check(move || in_plain());
+    damper_core::sync::with_loads_as_rmw(|| builder(as_rmw).check(move || model()));
 }
 
 /// A clock that shows one tick for ever, in nanoseconds, and adds no interleavings.
@@ -105,6 +116,61 @@ impl Clock for Time {
     fn frequency(&self) -> u64 {
         1_000_000_000
     }
+}
+
+/// A clock in nanoseconds that is moved only while one thread is alone.
+///
+/// It orders nothing and adds no interleavings.
+#[derive(Clone, Debug, Default)]
+pub struct Hand(Arc<std::sync::atomic::AtomicU64>);
+
+impl Hand {
+    pub fn advance(&self, duration: Duration) {
+        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    pub fn step_back(&self, duration: Duration) {
+        self.0.fetch_sub(duration.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+loom::thread_local! {
+    static SECONDS: Cell<u64> = Cell::new(0);
+}
+
+/// A clock in seconds that shows each thread a time of its own and adds no interleavings.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnTime;
+
+impl OwnTime {
+    /// Sets the time of this thread.
+    pub fn set(seconds: u64) {
+        SECONDS.with(|own| own.set(seconds));
+    }
+}
+
+impl Clock for OwnTime {
+    fn now(&self) -> u64 {
+        SECONDS.with(Cell::get)
+    }
+
+    fn frequency(&self) -> u64 {
+        Self::HERTZ
+    }
+}
+
+impl FixedFrequency for OwnTime {
+    const HERTZ: u64 = 1;
 }
 
 /// Hashes every key alike.

@@ -158,6 +158,7 @@ fn peak_model() {
 }
 
 /// [A peak that is stored without a look at the old one.]
+// WORD: The header of an adaptive limit's window
 #[test]
 fn a_peak_is_the_highest_of_all_threads() {
     check(peak_model);

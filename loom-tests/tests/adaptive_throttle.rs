@@ -20,6 +20,7 @@ fn no_call_lost_model() {
     assert_eq!((status.requests(), status.accepted()), (2, 1), "both calls are counted");
 }
 
+// WORD: The counts of a throttle's bucket
 #[test]
 fn no_call_is_lost() {
     check(no_call_lost_model);
@@ -74,6 +75,7 @@ fn settings_model() {
     assert_eq!(throttle.status().share_refused(), 0.25, "both changes are made");
 }
 
+// WORD: The settings of a throttle
 #[test]
 fn changes_of_two_settings_are_both_made() {
     check(settings_model);

@@ -305,6 +305,7 @@ fn displaced_waiter_is_woken() {
 /// The first one's long call does not bring the median back that there was before the other one's two short calls.
 ///
 /// [A median that is stored and not swapped.]
+// WORD: The median of an admission's calls
 #[test]
 fn slow_thread_does_not_undo_what_others_have_learnt() {
     check(|| {

@@ -28,6 +28,7 @@ fn race_for_the_last<A: Algorithm + 'static>(limit: fn(Quota) -> A) {
     assert_eq!(limiter.peek().remaining(), 0);
 }
 
+// WORD: A fixed window
 #[test]
 fn fixed_window_gives_its_last_token_once() {
     check(|| race_for_the_last(FixedWindow::new));
@@ -39,6 +40,7 @@ fn fixed_window_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, || race_for_the_last(FixedWindow::new));
 }
 
+// WORD: Two windows and their number
 #[test]
 fn sliding_counter_gives_its_last_token_once() {
     check(|| race_for_the_last(counter));

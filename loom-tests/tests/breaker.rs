@@ -450,6 +450,7 @@ fn first_verdict_decides_model<C: ModelBreaker>(breaker: C) {
     }
 }
 
+// WORD: The PAYLOAD of 64 bits in the half-open state
 #[test]
 fn first_verdict_decides() {
     check_real(TWO_PROBES, first_verdict_decides_model);

@@ -8,37 +8,10 @@
 
 use damper_core::breaker::{BreakerConfigBuilder, Permit, State, Window};
 use damper_core::{BreakerConfig, CircuitBreaker, Clock};
-use damper_loom_tests::{Flaw, Time};
+use damper_loom_tests::{Flaw, Hand, Time};
 use loom::thread;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-/// A clock that orders nothing and adds no interleavings.
-///
-/// For models in which it moves only while one thread is alone.
-#[derive(Clone, Debug, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Hand {
-    fn advance(&self, duration: Duration) {
-        self.0.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
-    }
-
-    fn step_back(&self, duration: Duration) {
-        self.0.fetch_sub(duration.as_nanos() as u64, Ordering::Relaxed);
-    }
-}
-
-impl Clock for Hand {
-    fn now(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn frequency(&self) -> u64 {
-        1_000_000_000
-    }
-}
 
 type Breaker<C = Hand> = Arc<CircuitBreaker<C>>;
 

@@ -96,6 +96,7 @@ impl Pool {
 }
 
 /// Three threads race for one slot. [Taken without another look after a failed swap.]
+// WORD: The slots of a bulkhead or an admission
 // CLAIM: Bulkhead
 #[test]
 fn never_more_calls_than_slots() {

@@ -153,6 +153,7 @@ fn coarse_clock_read_late_keeps_the_debt() {
 /// The cooldown counts from there.
 ///
 /// [The conversion to microseconds stored in two steps, of which another thread finds the first.]
+// WORD: The conversion of a clock's ticks to microseconds
 #[test]
 fn concurrent_first_uses_agree_on_tick_length() {
     check(|| {

@@ -53,6 +53,9 @@ fn read(reader: &mut DecisionReader<'_, Writers>) -> u64 {
 /// A decision is read whole while the next one is written into its place, or counted as lost.
 ///
 /// [A word whose lap no reader compares: that of the time, of the key or of the cost.]
+// WORD: The time of a logged decision
+// WORD: The key of a logged decision
+// WORD: The cost and the answer of a logged decision
 #[test]
 fn entry_is_read_whole() {
     check(|| {

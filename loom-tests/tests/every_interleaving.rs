@@ -1,23 +1,28 @@
 //! Every interleaving of the smallest race at packed words: two threads, one operation each.
 //!
-//! There is no bound on preemptions. The other files have larger models, of which some need one.
+//! There is no bound on preemptions. `every_plain_interleaving.rs` has those that need one with each load a read-modify-write, and the
+//! other files have larger models, of which some need one in both settings.
 //! [The weakening under which each of these was seen to fail: a `store` in place of the swap.]
 #![cfg(loom)]
 
 use damper_core::breaker::{Permit, State, Window};
+use damper_core::retry::{Budget, Hedge, HedgeConfig, RetryBudget, RetryBudgetConfig, RetrySchedule};
+use damper_core::throttle::compared::CubicRate;
+use damper_core::throttle::{Hints, Level, Pacer, Strategy};
 use damper_core::time::{FixedFrequency, Seed};
 use damper_core::words::{AtomicU64, WordTable};
 use damper_core::{
-    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Plan, Quota, RateLimiter, RateLimiter32, Striped, WhenFull,
+    BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, Live, Plan, Quota, RateLimiter, RateLimiter32, Striped,
+    WhenFull,
 };
 use damper_loom_tests::tables::{A, quota, ways};
-use damper_loom_tests::{Flaw, Stopped, check, check_flawed};
+use damper_loom_tests::{Flaw, Hand, OwnTime, Stopped, check, check_flawed};
 use loom::sync::Arc;
 use loom::thread;
 use std::time::Duration;
 
 /// Runs one operation on each of two threads, and returns whether each succeeded.
-fn race<T: Send + Sync + 'static>(word: T, operation: fn(&T) -> bool) -> (bool, bool, Arc<T>) {
+fn race<T: Send + Sync + 'static>(word: T, operation: impl Fn(&T) -> bool + Copy + 'static) -> (bool, bool, Arc<T>) {
     let word = Arc::new(word);
     let rival = {
         let word = Arc::clone(&word);
@@ -91,6 +96,7 @@ fn failures_in_32_bits() {
     assert_eq!(breaker.state(), State::Open, "two failures count");
 }
 
+// WORD: A breaker of 32 bits
 #[test]
 fn breaker_of_32_bits_counts_both_failures() {
     check(failures_in_32_bits);
@@ -102,6 +108,32 @@ fn breaker_of_32_bits_counts_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_32_bits);
 }
 
+/// The cooldown of a breaker of 32 bits is over: of two calls one is the probe.
+fn probes_in_32_bits() {
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(Duration::from_secs(1));
+    let breaker = CircuitBreaker32::new(config.build().unwrap(), OwnTime).unwrap();
+    OwnTime::set(0);
+    breaker.try_acquire().unwrap().failure();
+    OwnTime::set(2);
+    let (mine, its, _) = race(breaker, |breaker| {
+        OwnTime::set(2);
+        breaker.try_acquire().map(core::mem::forget).is_ok()
+    });
+    assert!(mine ^ its, "one probe");
+}
+
+// WORD: The PAYLOAD of 32 bits in the half-open state
+#[test]
+fn breaker_of_32_bits_admits_one_probe() {
+    check(probes_in_32_bits);
+}
+
+#[test]
+#[should_panic(expected = "one probe")]
+fn breaker_of_32_bits_admits_one_probe_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, probes_in_32_bits);
+}
+
 /// Two failures race: both count, so the second one opens a breaker of 64 bits.
 fn failures_in_64_bits() {
     let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
@@ -110,6 +142,7 @@ fn failures_in_64_bits() {
     assert_eq!(breaker.state(), State::Open, "two failures count");
 }
 
+// WORD: A breaker of 64 bits
 #[test]
 fn breaker_of_64_bits_counts_both_failures() {
     check(failures_in_64_bits);
@@ -129,6 +162,7 @@ fn last_token_of_a_key() {
     assert!(mine ^ its, "one token, one winner");
 }
 
+// WORD: A slot of the keyed table
 #[test]
 fn slot_gives_its_last_token_once() {
     check(last_token_of_a_key);
@@ -166,6 +200,7 @@ fn failures_in_a_ring() {
     failures_in(Window::last_calls(25));
 }
 
+// WORD: A window of at most 48 calls
 #[test]
 fn register_counts_both_failures() {
     check(failures_in_a_register);
@@ -177,6 +212,8 @@ fn register_counts_both_failures_unless_flawed() {
     check_flawed(Flaw::BlindExchange, failures_in_a_register);
 }
 
+// WORD: The head of a window of at most 4,096 calls
+// WORD: A word of the ring of such a window
 #[test]
 fn ring_counts_both_failures() {
     check(failures_in_a_ring);
@@ -200,6 +237,7 @@ fn last_token_in_a_word_table() {
     assert!(mine ^ its, "one token, one winner");
 }
 
+// WORD: A slot of a table of words
 #[test]
 fn word_table_gives_its_last_token_once() {
     check(last_token_in_a_word_table);
@@ -219,6 +257,7 @@ fn last_token_of_a_stripe() {
     assert!(mine ^ its, "one token, one winner");
 }
 
+// WORD: A stripe
 #[test]
 fn stripe_gives_its_last_token_once() {
     check(last_token_of_a_stripe);
@@ -228,4 +267,132 @@ fn stripe_gives_its_last_token_once() {
 #[should_panic(expected = "one token, one winner")]
 fn stripe_gives_its_last_token_once_unless_flawed() {
     check_flawed(Flaw::BlindExchange, last_token_of_a_stripe);
+}
+
+/// Two answers race for what a pacer has learned.
+///
+/// Later calls get the places that they get after two answers on one thread. After one answer they get others.
+fn answers<S: Strategy + Copy + Send + Sync + 'static>(strategy: S, hints: Hints) {
+    let prepared = || {
+        let hand = Hand::default();
+        let pacer = Pacer::with_clock(strategy, hand.clone(), 1);
+        _ = pacer.answered(&hints);
+        hand.advance(Duration::from_secs(10));
+        (pacer, hand)
+    };
+    let places = |pacer: &Pacer<S, Hand>, hand: &Hand| {
+        hand.advance(Duration::from_secs(1));
+        _ = pacer.answered(&Hints::REJECTED);
+        [(); 3].map(|()| pacer.before_call())
+    };
+    let [after_one, after_two] = [1, 2].map(|answers| {
+        let (pacer, hand) = prepared();
+        (0..answers).for_each(|_| _ = pacer.answered(&hints));
+        places(&pacer, &hand)
+    });
+    assert_ne!(after_one, after_two, "an answer that is lost shows");
+    let (pacer, hand) = prepared();
+    let (_, _, pacer) = race(pacer, move |pacer| pacer.answered(&hints).is_some());
+    assert_eq!(places(&pacer, &hand), after_two, "both answers are learned from");
+}
+
+fn answers_of_a_cubic_rate() {
+    answers(CubicRate::new(Quota::per_second(100)), Hints::ACCEPTED);
+}
+
+fn answers_of_level() {
+    answers(Level::new(Quota::per_hour(4_500)), Hints::REJECTED);
+}
+
+// WORD: The word `learned` of a cubic rate
+#[test]
+fn cubic_rate_learns_from_both_answers() {
+    check(answers_of_a_cubic_rate);
+}
+
+#[test]
+#[should_panic(expected = "both answers are learned from")]
+fn cubic_rate_learns_from_both_answers_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, answers_of_a_cubic_rate);
+}
+
+// WORD: The state of the pacing strategy Level
+#[test]
+fn level_learns_from_both_answers() {
+    check(answers_of_level);
+}
+
+#[test]
+#[should_panic(expected = "both answers are learned from")]
+fn level_learns_from_both_answers_unless_flawed() {
+    check_flawed(Flaw::BlindExchange, answers_of_level);
+}
+
+/// Two threads set a schedule and read it: each reads one of them, whole.
+///
+/// [None: nothing is swapped or ordered.]
+// WORD: The schedule of a retry policy
+#[test]
+fn schedule_is_read_whole() {
+    check(|| {
+        let schedules = [RetrySchedule::new(2), RetrySchedule::new(3).base_delay(Duration::from_secs(1))];
+        let live = Arc::new(Live::new(RetrySchedule::new(1)));
+        let rival = {
+            let live = Arc::clone(&live);
+            thread::spawn(move || {
+                live.set(schedules[0]);
+                live.get()
+            })
+        };
+        live.set(schedules[1]);
+        let seen = [live.get(), rival.join().unwrap()];
+        assert!(seen.iter().all(|seen| schedules.contains(seen)), "one schedule, whole");
+        assert!(seen.contains(&live.get()), "the last one stays");
+    });
+}
+
+/// The settings of a hedge are read while another thread sets them.
+///
+/// [None: nothing is swapped or ordered.]
+// WORD: The settings of a hedge, without its delays
+#[test]
+fn settings_of_a_hedge_are_read_whole() {
+    check(|| {
+        let config = |extra, attempts| {
+            let config = HedgeConfig::builder().max_extra(extra).max_attempts(attempts);
+            config.fixed_delay(Duration::from_secs(1)).build().unwrap()
+        };
+        let configs = [config(0.1, 2), config(0.2, 3)];
+        let hedge = Arc::new(Hedge::with_clock(configs[0], Stopped(7)));
+        let rival = {
+            let hedge = Arc::clone(&hedge);
+            thread::spawn(move || hedge.set_config(&configs[1]))
+        };
+        assert!(configs.contains(&hedge.config()), "one configuration, whole");
+        rival.join().unwrap();
+        assert_eq!(hedge.config(), configs[1]);
+    });
+}
+
+/// A call makes its deposit while the settings of a budget change.
+///
+/// The deposit is that of one of both. [None: nothing is swapped or ordered.]
+// WORD: The settings of a retry budget
+#[test]
+fn deposit_is_of_one_configuration() {
+    check(|| {
+        let config = |ratio, seconds| {
+            let config = RetryBudgetConfig::builder().ratio(ratio).floor(0).reserve(0);
+            config.ttl(Duration::from_secs(seconds)).build().unwrap()
+        };
+        let budget = Arc::new(RetryBudget::with_clock(config(1.0, 2), Stopped(7)));
+        budget.began();
+        let rival = {
+            let budget = Arc::clone(&budget);
+            thread::spawn(move || budget.began())
+        };
+        budget.set_config(config(3.0, 4)).unwrap();
+        rival.join().unwrap();
+        assert!([2, 4].contains(&budget.retries_left()), "a deposit of one configuration");
+    });
 }

@@ -89,6 +89,7 @@ fn spends_never_exceed_grants_unless_flawed() {
 /// Each token is reported as unspent, given back, or spent: once.
 ///
 /// [What is left looked at before it is taken out.]
+// WORD: An expiring lease
 #[test]
 fn report_counts_each_token_once() {
     check(|| {

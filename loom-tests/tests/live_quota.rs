@@ -186,6 +186,8 @@ fn refund_beside_a_quota_change_arrives() {
 /// Each of two changers succeeds or is refused as busy.
 ///
 /// One of their quotas is in force. [`set` without the claim.]
+// WORD: The sizes of a quota
+// WORD: The shape of a quota's line
 #[test]
 fn changers_exclude_one_another() {
     check(changers_exclude_one_another_model);

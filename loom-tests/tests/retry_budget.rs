@@ -31,6 +31,7 @@ fn withdrawn_once_model() {
     assert_eq!(raced + left, 2, "two deposits, two withdrawals");
 }
 
+// WORD: The deposits of a retry budget
 // CLAIM: RetryBudget
 #[test]
 fn a_deposit_is_withdrawn_once() {

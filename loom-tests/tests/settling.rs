@@ -152,6 +152,7 @@ fn half_a_burst() -> Arc<LimitSet<[TokenBucket; 1], Stopped>> {
 /// Two reservations of a set take up all that may be unsettled: a third one gives nothing back.
 ///
 /// [A `store` in the place of the swap that counts; counts beyond the bound.]
+// WORD: A word of unsettled reservations
 // CLAIM: LimitSet
 #[test]
 fn unsettled_reservations_of_a_set_stay_within_the_bound() {

@@ -31,6 +31,7 @@ fn refusal_model() {
     assert_eq!(guard.served_expired(), 1);
 }
 
+// WORD: The counts of a window of a skew guard
 #[test]
 fn one_request_of_five_is_refused() {
     check(refusal_model);

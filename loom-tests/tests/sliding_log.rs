@@ -27,6 +27,7 @@ fn race_for_the_last() {
     assert_eq!(limiter.peek().remaining(), 0);
 }
 
+// WORD: The head of a sliding log
 #[test]
 fn last_token_is_taken_once() {
     check(race_for_the_last);
@@ -282,6 +283,7 @@ fn four_laps() {
     assert!(!rival.join().unwrap(), "two within a window");
 }
 
+// WORD: A slot of a sliding log's ring
 #[test]
 fn head_publishes_the_slots() {
     check(four_laps);

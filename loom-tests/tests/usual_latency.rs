@@ -26,6 +26,8 @@ fn counting_model() {
     assert_eq!(latency.p90(), Some(LATENCY), "every outcome is counted");
 }
 
+// WORD: The outcomes of the present window of a usual latency, in one word
+// WORD: The running estimate of a usual latency, in one word
 #[test]
 fn every_outcome_is_counted() {
     check(counting_model);

@@ -51,6 +51,7 @@ fn burst_model() {
     assert_eq!(mine + rival.join().unwrap(), 2, "two tokens, two winners");
 }
 
+// WORD: The word of a limiter
 #[test]
 fn limiter_never_exceeds_its_burst() {
     check(burst_model);
@@ -340,6 +341,7 @@ fn probes_model() {
     assert!(mine ^ rival.join().unwrap(), "one probe");
 }
 
+// WORD: The word of a breaker that the program places
 #[test]
 fn breaker_limits_its_probes() {
     check(probes_model);

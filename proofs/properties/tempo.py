@@ -126,6 +126,39 @@ def waits_count_from_the_reading(proof):
     )
 
 
+@proved("tempo", INTEGERS, cases=SHIFTS)
+def units_for_a_wait_take_at_least_as_long(proof):
+    """The units for a wait take no less than that wait, and are what it brings, or the fewest that take as long."""
+    shift = proof.case
+    line = timeline(proof, shift)
+    mult, scaled = line.fields["tempo"].fields["mult"].value, 2 ** (64 - shift)
+    asked, part = proof.number("asked", "u64", 0, 1 << 62), proof.number("part", "u64").value
+    waits = []
+
+    def wait(machine, frame, args):
+        """The least wait that suffices, as `wait_is_the_least_that_suffices` shows."""
+        units, found = proof.term(args[1]), proof.number(f"wait {len(waits)}", "u64", 0, 1 << 63)
+        ticks = found.value
+        machine.facts.append(z3.If(units == 0, ticks == 0, both(ticks >= 1, ticks * mult * scaled + part >= units * 2**64, ticks * mult * scaled - mult * scaled + part < units * 2**64)))
+        waits.append((units, ticks))
+        return Struct("Ticks", [], {"0": found})
+
+    proof.instead("wait", wait)
+    brought = z3.Int("brought")
+    # As `units_are_the_product_rounded_down` shows.
+    proof.instead("saturating_units", lambda machine, frame, args: Number("u64", brought, 0, (1 << 62) - 1))
+    product = asked.value * mult
+    proof.assume(mult > 0, product < 2 ** (62 + shift), brought >= 0, brought * 2**shift <= product, product < (brought + 1) * 2**shift)
+    found = proof.term(proof.call("Timeline::units_for", line, Struct("Ticks", [], {"0": asked})))
+    for _, ticks in waits:
+        proof.product(mult, ticks - asked.value, given=ticks >= asked.value)
+        proof.product(mult, asked.value - 1 - ticks, given=ticks < asked.value)
+    before = product * scaled - mult * scaled + part
+    proof.claim(implies(asked.value > 0, before < found * 2**64), "a tick less does not bring them")
+    proof.claim(z3.Or(found == brought, before >= (found - 1) * 2**64), "they are what the wait brings, or a unit less takes less time")
+    proof.claim(both(found >= brought, found <= brought + 2), "or one or two more")
+
+
 def timeline(proof, shift):
     """A timeline whose scale has this shift; positions and readings are any."""
     shape = Number("u64", LINE | 63 << 6 | shift)

@@ -3,7 +3,7 @@
 import z3
 
 from proof import proved
-from translator.values import INTEGERS, Number, Struct, both, implies
+from translator.values import INTEGERS, Number, Struct, both, implies, negated
 
 from .inputs import EACH, WINDOW_LINE, clock, window_line
 
@@ -107,3 +107,44 @@ def sliding_counter_never_counts_beyond_its_limit(proof):
     proof.claim(z3.Implies(left > 0, (current.value + left) * one + share <= limit * one), "what is left fits")
     proof.claim((current.value + left + 1) * one + share > limit * one, "and one more does not")
     proof.claim(rest >= 0, "the rest of a window is at least 0")
+
+
+@proved("windows", INTEGERS, cases=range(58))
+def wait_of_a_sliding_counter_is_the_least_that_suffices(proof):
+    """Tokens that are not there are, once the position has moved by the units of the wait, and not a unit earlier."""
+    line, one = window_line(proof), 1 << proof.case
+    previous, current = (proof.number(name, "u64", 0, 2**24 - 1) for name in ("previous", "current"))
+    # At most half a circle and two windows.
+    ends, n = proof.number("ends_in", "u64", 1, 2**63 + 2**60), proof.number("n", "u32", 1)
+    window = Struct("CountedWindow", [], {"number": proof.number("number", "u64"), "passed": proof.number("passed", "u64"), "ends_in": ends})
+    asked = []
+
+    def wait(machine, frame, args):
+        asked.append(proof.term(args[1]))
+        return Struct("Ticks", [], {"0": args[1]})
+
+    proof.instead("wait", wait)
+    limit, c, p, n_, e = (proof.wide(number) for number in (line.fields["limit"], current, previous, n, ends))
+
+    def is_there(previous, current, ends):
+        """As `sliding_counter_never_counts_beyond_its_limit` shows."""
+        share = z3.If(ends < one, previous * (ends - 1), previous * (one - 1))
+        return (current + n_) * one + share <= limit * one
+
+    proof.assume(n_ <= limit, negated(is_there(p, c, e)))
+    proof.call("SlidingCounts::wait", Struct("SlidingCounts", [], {"window": window, "previous": previous, "current": current}), line, n)
+    (units,) = asked
+    ((rest, *_),) = proof.machine.quotients.values()
+    here = c + n_ <= limit
+    # In this window they come when enough of the previous one has left it. In the next one this one is the previous one.
+    for branch, count, end in ((here, p, e), (negated(here), c, e + one)):
+        proof.product(count, rest - (one - 1), given=both(branch, rest >= one - 1))
+        proof.product(count, rest - (e - 1), given=both(branch, rest >= e - 1))
+        proof.claim(implies(branch, both(units == end - rest - 1, units >= 1)), "the wait is what remains until then")
+        proof.claim(implies(branch, rest < one), "it is at most a window before the end")
+    proof.claim(implies(here, is_there(p, c, rest + 1)), "in this window they are there")
+    proof.claim(implies(here, both(rest + 2 <= e, negated(is_there(p, c, rest + 2)))), "and not a unit earlier")
+    there = negated(here)
+    proof.claim(implies(there, both(units >= e, is_there(c, 0, rest + 1))), "in the next window they are there")
+    earlier = z3.If(units > e, is_there(c, 0, rest + 2), is_there(p, c, 1))
+    proof.claim(implies(there, negated(earlier)), "and not a unit earlier, nor in this one")

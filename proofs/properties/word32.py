@@ -68,3 +68,40 @@ def wait_in_32_bits_is_rounded_up(proof):
     unknown = both(units.value != 0, its.fields["pace"].value == 0)
     proof.claim(implies(unknown, proof.term(wait) == 2**64 - 1), "an unknown pace never ends")
 
+
+
+@proved("word32", cases=range(64))
+def position_in_32_bits_is_the_product_rounded_down(proof):
+    """A position is floor(ticks * mult / 2^shift) modulo 2^32, for every reading of 64 bits; its two products do not overflow."""
+    its = line(proof, shift=proof.case)
+    now = proof.number("now", "u64")
+    found = proof.term(proof.call("Line32::position", its, now))
+    mult = z3.ZeroExt(32, its.fields["mult"].value)
+    # The product by its halves, each below 2^63: the solver sees that they are those of the code, and need not multiply.
+    low, high = (now.value & 0xFFFFFFFF) * mult, z3.LShR(now.value, 32) * mult
+    product = (z3.ZeroExt(64, high) << 32) + z3.ZeroExt(64, low)
+    proof.claim(found == z3.Extract(31, 0, z3.LShR(product, proof.case)), "it is the floor")
+
+
+@proved("word32", INTEGERS, cases=range(64))
+def wait_in_32_bits_is_never_too_short(proof):
+    """After a wait the clock has brought its units, by the rounded rate that positions follow, and a wait is too long by at most a tick and its rounding."""
+    its = line(proof)
+    its = its.with_field("pace_shift", Number("u32", proof.case))
+    units = proof.number("units", "u32", 1, (1 << 29) - 1)
+    pace, mult = its.fields["pace"].value, its.fields["mult"].value
+    # The exact rate: so many units in so many ticks. `ratio_is_the_least_fraction_that_suffices` shows how both fractions are rounded.
+    brought, ticks = proof.number("rate units", "u128", 1).value, proof.number("rate ticks", "u128", 1).value
+    scale = proof.number("2^shift", "u64", 1).value
+    proof.assume(pace > 0, mult * ticks >= brought * scale)
+    proof.assume(pace * brought >= ticks * 2**proof.case, pace * brought < ticks * 2**proof.case + brought)
+    wait, u = proof.term(proof.call("Line32::wait", its, units).fields["0"]), units.value
+    proof.product(wait * 2**proof.case - u * pace, brought)
+    proof.product(pace * brought - ticks * 2**proof.case, u)
+    proof.product(mult * ticks - brought * scale, wait)
+    proof.product(wait * brought - u * ticks, scale)
+    proof.product(u * scale - 1 - wait * mult, ticks, given=wait * mult < u * scale)
+    proof.claim(wait * mult >= u * scale, "it brings its units")
+    proof.product(u * pace - 1 - (wait - 1) * 2**proof.case, brought)
+    proof.product(ticks * 2**proof.case + brought - 1 - pace * brought, u)
+    proof.claim((wait - 1) * brought * 2**proof.case < u * (ticks * 2**proof.case + brought), "a tick less is too short, but for the rounding of the pace")

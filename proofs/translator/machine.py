@@ -1170,7 +1170,7 @@ class Machine:
                 if key not in self.quotients:
                     self.fresh += 1
                     q, r = z3.Int(f"quotient {self.fresh}"), z3.Int(f"rest {self.fresh}")
-                    self.facts.append(z3.Implies(b > 0, z3.And(a == q * b + r, r >= 0, r < b, q >= 0, q <= a)))
+                    self.facts.append(z3.Implies(b > 0, z3.And(a == product(q, b) + r, r >= 0, r < b, q >= 0, q <= a)))
                     self.quotients[key] = q, r, a, b
                 q, r = self.quotients[key][:2]
                 return Number(type, q if op == "/" else r, 0, high)

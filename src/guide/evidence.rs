@@ -8,7 +8,7 @@
 //! | claim | shown by | strength | command |
 //! |---|---|---|---|
 //! | a take leaves at most a burst of debt; refunds, roll-backs and heals mint nothing; a wait is the least that suffices; a changed quota gives nothing twice; packed words are read back; no operation overflows | an SMT solver, on formulas that a program derives from the source | **proved** for all inputs in the ranges that the page of proofs states | `proofs/run` |
-//! | concurrent calls keep the same guarantees | loom, which runs a few operations of two or three threads in every order | **exhaustive** to that size. Most models have a bound on preemptions: `docs/models.md` says which | `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path loom-tests/Cargo.toml` |
+//! | concurrent calls keep the same guarantees | loom, which runs a few operations of two or three threads in every order | **exhaustive** to that size. Each packed word has a model of its smallest race without a bound; larger models have a bound on preemptions: `docs/models.md` says which | `RUSTFLAGS="--cfg loom" cargo test --release --manifest-path loom-tests/Cargo.toml` |
 //! | every order of four steps of three threads keeps the envelope of a token bucket | a search of all histories | **exhaustive** to that size, without weak memory | `cargo test -p damper-core --lib token_bucket` |
 //! | longer histories do, too | shuttle | **random** | `tools/deep shuttle` |
 //! | decisions, waits and refunds equal those of exact rationals, for a year of simulated time too | property tests and fuzz targets, each against a slow model | **random** | `cargo test -p damper-core` and `cargo test --manifest-path fuzz/Cargo.toml` |
@@ -22,7 +22,7 @@
 //!
 //! A check that cannot fail shows nothing.
 //!
-//! - `proofs/run --mutations` breaks the arithmetic in 28 ways. Each time a proof has to fail.
+//! - `proofs/run --mutations` breaks the arithmetic in 33 ways. Each time a proof has to fail.
 //! - `loom-tests/weaken` weakens one ordering or one check at a time. The models that `docs/weakenings.md` names have to fail.
 //! - `tools/deep mutants` changes the code at random places. `docs/evidence.md` lists each change that no test noticed, with the reason.
 //! - `tools/deep tsan` plants a data race, and `redis-tests/` leaves out each rule of the protocol.
@@ -32,7 +32,8 @@
 //! - **Proofs**: the translation from Rust to formulas (Python, which nobody has verified), z3, and the compiler. A
 //!   property about products assumes what another property shows. `proofs/README.md` says where, and which functions have no proof.
 //! - **Models**: the memory model of loom, which is smaller than Rust's. loom lets no load return a store that has not been executed yet.
-//!   It treats sequentially consistent accesses as acquire and release.
+//!   It treats sequentially consistent accesses as acquire and release. It also leaves out interleavings in which a thread loads a word and then
+//!   swaps it, so each model runs again with each load as a read-modify-write. For some words this second run has a bound on preemptions.
 //! - **Everything**: clocks step back by no more than they say, and atomics work as the processor's manual says.
 //!
 //! # Parts that are only tested

@@ -50,6 +50,26 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
+/// The nonces of a process, for a model of their word.
+#[cfg(loom)]
+#[derive(Debug)]
+pub struct WordNonces<'a>(crate::words::Nonces<'a>);
+
+#[cfg(loom)]
+impl<'a> WordNonces<'a> {
+    /// Creates the nonces of a process, on the counter of a table.
+    #[must_use]
+    pub fn new(blocks: &'a crate::words::AtomicU64) -> Self {
+        Self(crate::words::Nonces::new(blocks))
+    }
+
+    /// Returns a nonce.
+    #[must_use]
+    pub fn draw(&self) -> u64 {
+        self.0.draw()
+    }
+}
+
 /// Implements `Debug` of errors as their message.
 ///
 /// `main` prints the `Debug` of the error that it returns, and so do `unwrap` and `expect`. A user who meets an error there

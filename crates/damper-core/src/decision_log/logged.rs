@@ -1,6 +1,7 @@
 //! Limiters whose decisions are logged.
 
 use super::DecisionLog;
+use crate::gate::Forecast;
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Algorithm, Allowed, Denied, KeyedAlgorithm, Limiter, RateLimiter, Usage};
 use crate::sync::const_unless_loom;
@@ -96,6 +97,10 @@ impl<L: Limiter, D: Clock, G: Deref<Target = DecisionLog<D>>> Limiter for Logged
     #[inline]
     fn usage(&self) -> Usage {
         self.limiter.usage()
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.limiter.forecast(n)
     }
 }
 

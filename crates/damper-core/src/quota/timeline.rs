@@ -299,16 +299,17 @@ impl Timeline {
         self.tempo.scale().saturating_units(ticks.count()).saturating_add(1)
     }
 
-    /// Returns the fewest units whose [`wait`](Self::wait) is at least `wait`, or up to two more.
+    /// Returns units whose [`wait`](Self::wait) is at least `wait`: what `wait` brings, or one or two more if these need less.
     ///
     /// The line must refill.
-    pub(crate) fn units_for(&self, wait: Ticks) -> u64 {
+    pub(crate) const fn units_for(&self, wait: Ticks) -> u64 {
         // Converting to units and back loses less than two units: the part at the reading, and what rounding cuts off.
-        let least = self.tempo.scale().saturating_units(wait.count());
-        (0..2)
-            .map(|more| least.saturating_add(more))
-            .find(|&units| self.wait(units) >= wait)
-            .unwrap_or(least.saturating_add(2))
+        let brought = self.tempo.scale().saturating_units(wait.count());
+        if self.wait(brought).count() >= wait.count() {
+            return brought;
+        }
+        let more = brought.saturating_add(1);
+        if self.wait(more).count() >= wait.count() { more } else { brought.saturating_add(2) }
     }
 
     /// Returns whether the line never refills, however long the wait.

@@ -116,6 +116,11 @@ impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
     fn usual_latency(&self) -> Option<Duration> {
         self.permit.usual_latency()
     }
+
+    #[inline]
+    fn was_asked(&self) -> bool {
+        self.permit.was_asked()
+    }
 }
 
 pin_project! {

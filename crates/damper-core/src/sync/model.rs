@@ -82,6 +82,8 @@ pub enum Flaw {
     NothingOrdered,
     /// A fence does nothing.
     NoFences,
+    /// A swap, an addition or a subtraction is a load and a store.
+    SplitUpdate,
 }
 
 /// Runs `model` on flawed atomics.
@@ -89,6 +91,10 @@ pub fn with_flaw(flaw: Flaw, model: impl FnOnce()) {
     FLAW.set(Some(flaw));
     model();
     FLAW.set(None);
+}
+
+fn is_split() -> bool {
+    FLAW.get() == Some(Flaw::SplitUpdate)
 }
 
 fn flawed(order: Ordering) -> Ordering {
@@ -144,18 +150,34 @@ macro_rules! atomic {
             }
 
             pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                if is_split() {
+                    return self.updated_in_two(|_| value);
+                }
                 count_access();
                 count_write();
                 self.0.swap(value, flawed(order))
             }
 
+            /// A load and a store, for [`Flaw::SplitUpdate`].
+            fn updated_in_two(&self, update: impl FnOnce($value) -> $value) -> $value {
+                let old = self.load(Ordering::Acquire);
+                self.store(update(old), Ordering::Release);
+                old
+            }
+
             pub(crate) fn fetch_add(&self, value: $value, order: Ordering) -> $value {
+                if is_split() {
+                    return self.updated_in_two(|old| old.wrapping_add(value));
+                }
                 count_access();
                 count_write();
                 self.0.fetch_add(value, flawed(order))
             }
 
             pub(crate) fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
+                if is_split() {
+                    return self.updated_in_two(|old| old.wrapping_sub(value));
+                }
                 count_access();
                 count_write();
                 self.0.fetch_sub(value, flawed(order))

@@ -79,6 +79,8 @@ pub use header::Header;
 pub use header_error::{HeaderError, HeaderPart};
 pub use limiter::WordLimiter;
 pub use seat::Seat;
+#[cfg(loom)]
+pub(crate) use table::Nonces;
 pub use table::WordTable;
 
 /// The word of 64 bits that the program places: `core`'s, unless a model checker replaces it.

@@ -1,6 +1,7 @@
 //! The log of decisions, through the public API.
 
 use damper::decision_log::{Decision, DecisionAnswer, DecisionLog, Logged};
+use damper::gate::Forecast;
 use damper::{KeyedLimiter, Limiter, ManualClock, Quota, RateLimiter};
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -112,8 +113,42 @@ fn logged_limiters_answer_as_the_limiter_does() {
     assert_eq!(logged.check_n(2), alone.check_n(2));
     assert_eq!(Limiter::try_acquire(&logged, 1), alone.try_acquire(1));
     assert_eq!(logged.usage(), alone.usage());
+    assert_eq!(logged.check(), alone.check());
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(logged.check(), alone.check());
     let lines: Vec<String> = log.reader().map(|decision| decision.to_string()).collect();
-    assert_eq!(lines, ["5000 0 2 allowed", "5000 0 2 refused", "5000 0 1 allowed"]);
+    assert_eq!(
+        lines,
+        ["5000 0 2 allowed", "5000 0 2 refused", "5000 0 1 allowed", "5000 0 1 refused", "1005000 0 1 allowed"]
+    );
+}
+
+/// A forecast is no decision, so nothing is logged.
+#[test]
+fn logged_limiter_forecasts_as_the_limiter_does() {
+    let clock = ManualClock::new();
+    let log = DecisionLog::with_clock(4, &clock);
+    let logged = Logged::new(RateLimiter::with_clock(Quota::per_second(3), &clock), &log);
+    for n in [2, 4] {
+        assert_eq!(logged.forecast(n), logged.limiter().forecast(n));
+        assert!(!matches!(logged.forecast(n), Forecast::Unknown));
+    }
+    assert_eq!(log.written(), 0);
+}
+
+#[test]
+fn reader_after_some_decisions_begins_with_the_next() {
+    let log = DecisionLog::with_clock(8, ManualClock::new());
+    for cost in 0..20 {
+        log.record(0, cost, &Ok::<_, ()>(()));
+    }
+    for written in 0..=20 {
+        let mut reader = log.reader_after(written);
+        let costs: Vec<u32> = reader.by_ref().map(|decision| decision.cost).collect();
+        let first = written.max(12);
+        assert_eq!(costs, (first as u32..20).collect::<Vec<_>>());
+        assert_eq!(reader.lost(), first - written);
+    }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The hasher `FastSeed`: against a slow model, and its statistics beside those of `SipHash`.
 
 use crate::models::fast_seed::FastSeedModel;
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use damper::time::{FastSeed, Seed};
 use damper::{KeyedLimiter, ManualClock, Quota};
@@ -302,17 +303,22 @@ fn each_bit_before_the_last_number_flips_half_of_the_hash() {
     assert_avalanche(30..64, |seed, key| seed.hash_one((key as u64, 7u64)));
 }
 
-/// Keys that found no slot, and keys that lost one, in tables filled by 100,000 keys.
-fn without_a_slot<K: Hash, S: BuildHasher>(capacity: usize, hasher: impl Fn(u64) -> S, key: impl Fn(u32) -> K) -> f64 {
+/// Keys that found no slot, and keys that lost one, in tables filled by so many keys.
+fn without_a_slot<K: Hash, S: BuildHasher>(
+    keys: u32,
+    capacity: u32,
+    hasher: impl Fn(u64) -> S,
+    key: impl Fn(u32) -> K,
+) -> f64 {
     let tables = (0..3).map(|table| {
         let limits = KeyedLimiter::<K>::builder(Quota::per_hour(1).burst(1_000_000))
-            .capacity(capacity)
+            .capacity(capacity as usize)
             .clock(ManualClock::new())
             .hasher(hasher(table))
             .build()
             .unwrap();
-        (0..100_000).for_each(|number| _ = limits.check(&key(number)));
-        assert_eq!(limits.len() as u64 + limits.overflows(), 100_000);
+        (0..keys).for_each(|number| _ = limits.check(&key(number)));
+        assert_eq!(limits.len() as u64 + limits.overflows(), u64::from(keys));
         f64::from(u32::try_from(limits.overflows()).unwrap())
     });
     tables.sum()
@@ -323,9 +329,10 @@ fn without_a_slot<K: Hash, S: BuildHasher>(capacity: usize, hasher: impl Fn(u64)
 fn tables_fill_as_with_siphash() {
     let address = |number| IpAddr::from(Ipv4Addr::from_bits(0x0A00_0000 + number));
     let (sip, fast) = (|table| Seed::new(seed(), table), |table| FastSeed::new(seed(), table));
-    for capacity in [100_000, 40_000] {
-        let of_sip = [without_a_slot(capacity, sip, u64::from), without_a_slot(capacity, sip, address)];
-        let of_fast = [without_a_slot(capacity, fast, u64::from), without_a_slot(capacity, fast, address)];
+    let keys = part_of(100_000);
+    for capacity in [keys, keys / 5 * 2] {
+        let of_sip = [without_a_slot(keys, capacity, sip, u64::from), without_a_slot(keys, capacity, sip, address)];
+        let of_fast = [without_a_slot(keys, capacity, fast, u64::from), without_a_slot(keys, capacity, fast, address)];
         println!("capacity {capacity}: {of_sip:?} keys without a slot with SipHash, {of_fast:?} with FastSeed");
         for (sip, fast) in of_sip.into_iter().zip(of_fast) {
             assert!(fast > 0.0 && (sip - fast).abs() < 6.0 * (sip + fast).sqrt(), "{sip} and {fast}");

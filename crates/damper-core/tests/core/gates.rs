@@ -6,8 +6,8 @@ use damper::concurrency::{
     Admission, AdmissionRequest, Criticality, LimitBounds, LimitRule, Outcome, RefusalCause, WindowPlan, WindowSummary,
 };
 use damper::gate::{
-    Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, PerKey, Permit, Refusal, RefusalKind,
-    Shared, Verdict, Waits,
+    Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, Never, PerKey, Permit, Refusal,
+    RefusalKind, Shared, Standing, Verdict, Waits,
 };
 use damper::shadow::Shadowed;
 use damper::throttle::AdaptiveThrottle;
@@ -18,8 +18,8 @@ use damper::{
 use proptest::prelude::*;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
 const ENDINGS: [Ending; 9] = [
     Ending::Success,
@@ -267,6 +267,81 @@ fn candidate_changes_nothing_and_is_told() {
     assert_eq!((in_force.in_flight(), candidate.in_flight()), (2, 1));
     drop(held);
     assert_eq!((in_force.in_flight(), candidate.in_flight()), (0, 0));
+}
+
+/// A gate whose permits write down what they learn.
+#[derive(Clone, Copy)]
+struct Diary<'a>(&'static str, &'a Mutex<Vec<String>>);
+
+impl Diary<'_> {
+    fn write(&self, event: impl fmt::Debug) {
+        self.1.lock().unwrap().push(format!("{} {event:?}", self.0));
+    }
+}
+
+impl Gate for Diary<'_> {
+    type Permit = Self;
+    type Refusal = Closed;
+    type Wait = Never<Self, Closed>;
+}
+
+impl<Q: ?Sized> Ask<Q> for Diary<'_> {
+    fn ask(&self, _: &Q) -> Answer<Self, Self::Wait, Closed> {
+        Answer::Pass(*self)
+    }
+}
+
+impl Permit for Diary<'_> {
+    fn answered(&mut self, verdict: &Verdict) {
+        self.write(verdict.ending);
+    }
+
+    fn first_data(&mut self) {
+        self.write("data");
+    }
+
+    fn end(self, verdict: &Verdict) {
+        self.write(verdict.ending);
+    }
+
+    fn panicked(self) {
+        self.write("panic");
+    }
+
+    fn standing(&self) -> Option<Standing> {
+        (self.0 == "in force").then(|| Standing::new(Quota::per_second(7), 3, None))
+    }
+
+    fn usual_latency(&self) -> Option<Duration> {
+        (self.0 == "in force").then_some(Duration::from_millis(9))
+    }
+
+    fn was_asked(&self) -> bool {
+        self.0 != "in force"
+    }
+}
+
+#[test]
+fn permit_of_a_shadowed_gate_passes_on_all_that_it_learns() {
+    let diary = Mutex::new(Vec::new());
+    let gate = Shadowed::new(Diary("in force", &diary), Diary("candidate", &diary));
+    let ask = || gate.ask(&()).at_once().unwrap().unwrap();
+    let learnt = || std::mem::take(&mut *diary.lock().unwrap());
+    let (success, declined) = (Verdict::of(Ending::Success), Verdict::of(Ending::Declined));
+    let mut permit = ask();
+    permit.answered(&success);
+    assert_eq!(learnt(), ["candidate Success", "in force Success"]);
+    permit.first_data();
+    assert_eq!(learnt(), ["candidate \"data\"", "in force \"data\""]);
+    permit.end(&declined);
+    assert_eq!(learnt(), ["candidate Declined", "in force Declined"]);
+    ask().panicked();
+    assert_eq!(learnt(), ["candidate \"panic\"", "in force \"panic\""]);
+    // A caller sees the gate in force alone.
+    let permit = ask();
+    assert_eq!(permit.standing(), Some(Standing::new(Quota::per_second(7), 3, None)));
+    assert_eq!(permit.usual_latency(), Some(Duration::from_millis(9)));
+    assert!(!permit.was_asked());
 }
 
 /// Returns a breaker that waits for the outcome of a probe.

@@ -53,6 +53,7 @@ proptest! {
         let alone = window();
         for (millis, n) in calls {
             clock.advance(Duration::from_millis(millis));
+            prop_assert_eq!(shadowed.forecast(n), alone.forecast(n));
             prop_assert_eq!(shadowed.try_acquire(n), alone.try_acquire(n));
             prop_assert_eq!(shadowed.usage(), alone.usage());
         }
@@ -103,6 +104,18 @@ proptest! {
 }
 
 #[test]
+fn check_asks_both_limiters_for_one_token() {
+    let clock = ManualClock::new();
+    let limiter = |burst| RateLimiter::with_clock(Quota::per_second(1).burst(burst), &clock);
+    let (shadowed, alone) = (Shadowed::new(limiter(3), limiter(1)), limiter(3));
+    for _ in 0..4 {
+        assert_eq!(shadowed.check(), alone.check());
+    }
+    let report = shadowed.report();
+    assert_eq!((report.only_by_candidate, report.by_both, report.only_in_force), (2, 1, 0));
+}
+
+#[test]
 fn refused_call_gives_back_the_probe_of_the_candidate() {
     let clock = ManualClock::new();
     let config = |cooldown| BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).build().unwrap();
@@ -124,6 +137,8 @@ fn refused_call_gives_back_the_probe_of_the_candidate() {
 mod keyed {
     use super::{Duration, ManualClock, Quota, Shadowed, calls, expected, prop, quota};
     use damper::KeyedLimiter;
+    use damper::concurrency::{Admission, AdmissionRequest, LimitRule, WindowPlan, WindowSummary};
+    use damper::gate::{Ask, Ending, Permit, Verdict};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -154,8 +169,6 @@ mod keyed {
 
     #[test]
     fn outcomes_of_admitted_calls_reach_both_gates() {
-        use damper::concurrency::{Admission, AdmissionRequest};
-        use damper::gate::{Ask, Ending, Permit, Verdict};
         let (in_force, candidate) = (Admission::fixed(2), Admission::fixed(3));
         let gates = Shadowed::new(&in_force, &candidate);
         let permits: Vec<_> = (0..3).map(|_| gates.ask(&AdmissionRequest::new()).at_once().unwrap()).collect();
@@ -169,6 +182,39 @@ mod keyed {
         }
         assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
         assert!(gates.in_force().median_service_time().is_some() && gates.candidate().median_service_time().is_some());
+    }
+
+    /// Doubles the limit of 10 after a success, and halves it after a sign of overload.
+    #[derive(Clone, Copy, Debug)]
+    struct AfterOne;
+
+    impl LimitRule for AfterOne {
+        fn first(&self) -> WindowPlan {
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(10) }
+        }
+
+        fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+            let limit = if window.overloaded > 0 { 5 } else { 20 };
+            WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(limit) }
+        }
+    }
+
+    #[test]
+    fn both_gates_learn_the_outcome_that_is_recorded() {
+        let gate = || Admission::with_rule(AfterOne, ManualClock::new());
+        for (ending, limit) in [(Ending::Success, 20), (Ending::Overloaded, 5), (Ending::NotSent, 10)] {
+            let (in_force, candidate) = (gate(), gate());
+            let gates = Shadowed::new(&in_force, &candidate);
+            let call = |ending| {
+                let permit = gates.ask(&AdmissionRequest::new()).at_once().unwrap().unwrap();
+                permit.end(&Verdict::of(ending));
+            };
+            // The first call only begins the first window.
+            call(Ending::Success);
+            call(ending);
+            assert_eq!((gates.in_force().limit(), gates.candidate().limit()), (limit, limit), "{ending:?}");
+            assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
+        }
     }
 
     #[test]

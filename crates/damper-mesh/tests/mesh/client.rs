@@ -6,10 +6,10 @@ use crate::support::{SharedClock, Timer, http, look_again, serve, serve_mesh};
 use bytes::Bytes;
 use damper::limit::FixedWindow;
 use damper::mesh::{
-    Client, ClientBuilder, ClientError, IncomingCall, MeshBackoff, MeshDuration, MeshError, Request, Scopes,
+    Client, ClientBuilder, ClientError, IncomingCall, MeshBackoff, MeshDuration, MeshError, Request, Response, Scopes,
     SpecifiedDeadline,
 };
-use damper::retry::{Budget, RetryBudgetConfig, Unlimited};
+use damper::retry::{Budget, Failure, RetryBudgetConfig, Unlimited};
 use damper::time::Sleep;
 use damper::{Deadline, ManualClock, Quota, Retry, RetryBudget, is_refusal};
 use http_body_util::{BodyExt, Full};
@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Ready, ready};
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -221,6 +222,20 @@ async fn errors_that_may_not_be_retried_end_the_call() {
     let answer = builder(address, &skip).build().call(call("f")).await.unwrap();
     assert!(answer.errors.is_empty());
     assert_eq!((asked.lock().unwrap().len(), skip.take().len()), (2, 1), "one retry, after the backoff");
+}
+
+#[test]
+fn response_with_one_error_that_may_not_be_retried_is_not_retried() {
+    let busy = || MeshError::new("BUSY", "").retryable();
+    let sold_out = || MeshError::new("SOLD_OUT", "");
+    let failure = |errors| {
+        let mut response = Response::error(None, busy());
+        response.errors = errors;
+        response.failure()
+    };
+    assert_eq!(failure(vec![busy(), busy()]), Some(Failure::TRANSIENT));
+    assert_eq!(failure(vec![busy(), sold_out()]), Some(Failure::FATAL), "the last is not");
+    assert_eq!(failure(vec![sold_out(), busy()]), Some(Failure::FATAL), "the first is not");
 }
 
 #[tokio::test]
@@ -485,6 +500,26 @@ async fn failures_of_the_transport_count_for_the_budget() {
     let error = client.call(call("f")).await.unwrap_err();
     assert!(matches!(error, ClientError::DeadlineExceeded(_)), "{error}");
     assert_eq!(counted(), (0, 2), "a service that never responds fails");
+}
+
+/// The service may have made the call before the connection broke.
+#[tokio::test]
+async fn call_whose_response_was_lost_is_not_made_again() {
+    for (kind, calls) in
+        [(io::ErrorKind::ConnectionReset, 1), (io::ErrorKind::UnexpectedEof, 1), (io::ErrorKind::ConnectionRefused, 5)]
+    {
+        let (skip, made) = (Skip::new(), Arc::new(AtomicUsize::new(0)));
+        let counted = Arc::clone(&made);
+        let broken = service_fn(move |_: http::Request<Full<Bytes>>| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            ready(Err::<http::Response<Full<Bytes>>, _>(io::Error::from(kind)))
+        });
+        let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1);
+        let client = ClientBuilder::sleeping_by(broken, "http://orders/".parse().unwrap(), skip.clone()).retry(retry);
+        let error = client.build().call(call("f")).await.unwrap_err();
+        assert!(matches!(error, ClientError::Transport(_)), "{error}");
+        assert_eq!(made.load(Ordering::Relaxed), calls, "{kind}");
+    }
 }
 
 #[tokio::test]

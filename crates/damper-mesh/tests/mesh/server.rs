@@ -448,6 +448,24 @@ where
     (status, serde_json::from_slice(&body).unwrap())
 }
 
+/// A busy server polls the future later than it made it.
+#[tokio::test]
+async fn deadline_of_http_ends_where_its_layer_found_it() {
+    let clock = clock();
+    let left = |call: Call| u64::try_from(call.deadline().unwrap().remaining().as_millis()).unwrap();
+    let scopes = Scopes::none_with_clock(Arc::clone(&clock));
+    let function = service_fn(move |call: Call| std::future::ready(Ok::<_, MeshError>(json!(left(call)))));
+    let mut service = MeshLayer::sleeping_by("f", scopes, look_again as Timer).layer(function);
+    let mut posted = http::Request::post("/").body(Full::new(request("req_1", "f").to_json())).unwrap();
+    posted.extensions_mut().insert(Deadline::with_clock(Duration::from_millis(100), Arc::clone(&clock)));
+    let served = tower::Service::call(&mut service, posted);
+    clock.advance(Duration::from_millis(60));
+    let response = served.await.unwrap();
+    assert_eq!(response.status(), 200);
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.unwrap().to_bytes();
+    assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["result"], json!(40));
+}
+
 #[tokio::test]
 async fn deadline_of_http_is_not_reported_as_that_of_the_client() {
     let clock = clock();

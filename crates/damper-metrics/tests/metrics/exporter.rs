@@ -6,12 +6,13 @@ use damper_core::concurrency::{
     Outcome,
 };
 use damper_core::deadline::UsualLatency;
-use damper_core::keyed::KeyedLimiterBuilder;
+use damper_core::keyed::{KeyedLimiterBuilder, QuotaTree};
 use damper_core::limit::{ByPlan, FixedWindow, LimitSet, Limiter, Pausable, RateLimiter, Striped};
 use damper_core::quota::{Plan, Quota};
 use damper_core::retry::{
     Budget, Hedge, HedgeConfig, RetryBucket, RetryBudget, RetryBudgetConfig, RetryThrottle, Unlimited,
 };
+use damper_core::shadow::Shadowed;
 use damper_core::store::BoundedStore;
 use damper_core::throttle::{AdaptiveThrottle, Hints, KeyedThrottle, Level, Pacer, ThrottlePermit};
 use damper_core::time::{ManualClock, Seed};
@@ -338,6 +339,126 @@ fn throttles_pacers_latencies_and_stores_are_read() {
     }
     assert!(value(&scrape, &catalogue::THROTTLE_REFUSED_RATIO, "throttle=search").unwrap() > 0.0);
     assert!(value(&scrape, &catalogue::PACING_NEXT_SLEEP, "pacing=search").unwrap() >= 3.0);
+}
+
+/// A scrape after two recordings has the counts of one.
+#[test]
+fn counters_that_are_recorded_twice_have_counted_once() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    metrics::with_local_recorder(&recorder, || {
+        let store = BoundedStore::<u32, u32>::new(1).unwrap();
+        (0..4).for_each(|key| _ = store.get_or_insert_with(&key, || key));
+        let exporter = Exporter::new().register("sessions", store);
+        exporter.record();
+        exporter.record();
+    });
+    assert_values! { parsed(&recorder.handle().render()),
+        STORE_EVICTIONS "store=sessions" 3;
+    }
+}
+
+#[test]
+fn refusals_in_shadow_are_of_both_or_of_one() {
+    let scrape = scraped(|| {
+        let limiter = |burst| RateLimiter::with_clock(Quota::per_hour(1).burst(burst), time());
+        let (stricter, looser) =
+            (Shadowed::new(limiter(3), limiter(1)), Shadowed::new(Arc::new(limiter(1)), limiter(3)));
+        for _ in 0..7 {
+            _ = stricter.check();
+            _ = looser.try_acquire(1);
+        }
+        Exporter::new().register("stricter", stricter).register("looser", looser)
+    });
+    assert_values! { scrape,
+        SHADOW_REFUSALS "shadow=stricter by=both" 4;
+        SHADOW_REFUSALS "shadow=stricter by=candidate" 2;
+        SHADOW_REFUSALS "shadow=stricter by=in_force" 0;
+        SHADOW_REFUSALS "shadow=looser by=both" 4;
+        SHADOW_REFUSALS "shadow=looser by=candidate" 0;
+        SHADOW_REFUSALS "shadow=looser by=in_force" 2;
+    }
+}
+
+#[test]
+fn windows_of_keys_have_their_limit_as_their_most() {
+    let scrape = scraped(|| {
+        let quota = Quota::per_hour(7_200).burst(1);
+        let limits = KeyedLimiterBuilder::<u32, _, _>::new(quota, time(), Seed::new(1, 2)).capacity(10);
+        Exporter::new().register("windows", limits.algorithm::<FixedWindow>().build().unwrap())
+    });
+    assert_values! { scrape,
+        LIMIT_RATE "limit=windows tier=0" 2;
+        LIMIT_BURST "limit=windows tier=0" 7_200;
+    }
+}
+
+#[test]
+fn levels_of_a_tree_say_how_crowded_their_shared_words_are() {
+    let builder = QuotaTree::<u32, 2, 1>::builder(["user", "team"], ["requests"]).capacities([8, 64]);
+    let tree = Arc::new(builder.clock(time()).hasher(Seed::new(1, 2)).build().unwrap());
+    let plan = [Plan::new(Quota::per_hour(20)).unwrap()];
+    for user in 0..200 {
+        _ = tree.check(&[(&user, plan.each_ref()), (&(user % 4), plan.each_ref())], [1]);
+    }
+    let crowding = tree.crowding();
+    let count = |count: u64| u32::try_from(count).unwrap();
+    assert!(0 < crowding[0].busy() && crowding[0].busy() < crowding[0].looked(), "{crowding:?}");
+    assert_values! { scraped(|| Exporter::new().register("api", Arc::clone(&tree))),
+        LIMIT_SHARED_WORDS_SEEN "limit=api level=user" count(crowding[0].looked());
+        LIMIT_SHARED_WORDS_BUSY "limit=api level=user" count(crowding[0].busy());
+        LIMIT_SHARED_WORDS_SEEN "limit=api level=team" count(crowding[1].looked());
+        LIMIT_SHARED_WORDS_BUSY "limit=api level=team" count(crowding[1].busy());
+        LIMIT_KEYS_CAPACITY "limit=api level=team" 64;
+    }
+}
+
+/// Hosts whose failures, refusals and calls differ, in both orders.
+#[test]
+fn several_of_a_kind_are_the_worst_or_the_sum_in_any_order() {
+    for order in [[1_u32, 3, 2], [2, 3, 1], [3, 1, 2]] {
+        let scrape = scraped(|| {
+            let hosts = KeyedCircuitBreaker::<u32, _>::with_clock(BreakerConfig::default(), 10, time()).unwrap();
+            let apis = KeyedThrottle::<u32, _>::with_clock(10, time()).unwrap();
+            for host in order {
+                for _ in 0..host {
+                    hosts.get_or_create(&host).try_acquire().unwrap().failure();
+                }
+                for _ in 0..20 {
+                    let throttle = apis.get_or_create(&host);
+                    _ = throttle.try_acquire().map(if host == 3 {
+                        ThrottlePermit::rejected
+                    } else {
+                        ThrottlePermit::accepted
+                    });
+                }
+            }
+            Exporter::new().register("hosts", hosts).register("apis", apis)
+        });
+        assert_values! { scrape,
+            BREAKER_CONSECUTIVE_FAILURES "breaker=hosts" 3;
+            BREAKER_STATE "breaker=hosts state=closed" 3;
+            THROTTLE_RECENT_CALLS "throttle=apis" 60;
+            THROTTLE_RECENT_ACCEPTED "throttle=apis" 40;
+        }
+        assert!(value(&scrape, &catalogue::THROTTLE_REFUSED_RATIO, "throttle=apis").unwrap() > 0.0, "{order:?}");
+    }
+}
+
+#[test]
+fn limit_that_was_lowered_below_its_calls_is_full() {
+    let scrape = scraped(|| {
+        let tenants = KeyedBulkhead::<u32, _>::with_clock(4, 8, time()).unwrap();
+        for tenant in [1, 1, 1, 2] {
+            std::mem::forget(tenants.try_acquire(&tenant).unwrap());
+        }
+        tenants.set_limit(2);
+        Exporter::new().register("tenants", tenants)
+    });
+    assert_values! { scrape,
+        CONCURRENCY_KEYS "limit=tenants" 2;
+        CONCURRENCY_KEYS_FULL "limit=tenants" 1;
+        CONCURRENCY_IN_FLIGHT "limit=tenants" 4;
+    }
 }
 
 /// Every level of the catalogue is read from some primitive. Layers count the rest, as requests come.

@@ -8,6 +8,7 @@ use damper_core::words::{Seat, WordBulkhead, WordLimiter};
 use damper_core::{ManualClock, Plan, Quota};
 use damper_shm::{SharedWords, SharedWordsError, Workers, inherited_seat};
 use rustix::process::{Pid, Signal, kill_process};
+use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
@@ -108,6 +109,21 @@ fn slots_of_the_dead_are_freed_and_only_theirs() {
 }
 
 #[test]
+fn slots_of_the_dead_are_freed_in_every_bulkhead() {
+    let shared = words();
+    let bulkheads = [&shared.words()[SLOTS], &shared.words()[SLOTS + 2]];
+    let mut workers = Workers::new(&shared).reclaims(bulkheads[0]).reclaims(bulkheads[1]);
+    let seat = workers.spawn(worker("stays")).expect("a worker");
+    for word in bulkheads {
+        // The slot is the worker's, so this process does not free it.
+        core::mem::forget(WordBulkhead::new(word, LIMIT, seat).enter().expect("a slot"));
+    }
+    end_all(workers);
+    let outside = Seat::new(7).expect("a seat");
+    assert_eq!(bulkheads.map(|word| WordBulkhead::new(word, LIMIT, outside).in_flight()), [0, 0]);
+}
+
+#[test]
 fn slots_of_a_stopped_worker_stay_taken() {
     let shared = words();
     let word = &shared.words()[SLOTS];
@@ -132,6 +148,7 @@ fn eight_workers_have_seats_and_no_ninth() {
     let error = workers.spawn(worker("stays")).expect_err("no seat is left");
     assert!(matches!(error, SharedWordsError::NoVacantSeat));
     assert_eq!(error.to_string(), "all 8 seats have workers");
+    assert!(error.source().is_none());
     end_all(workers);
 }
 
@@ -141,6 +158,8 @@ fn seat_stays_vacant_if_the_worker_does_not_start() {
     let mut workers = Workers::new(&shared);
     let error = workers.spawn(Command::new("/nonexistent")).expect_err("there is no such program");
     assert!(matches!(error, SharedWordsError::System { call: "spawn", .. }), "{error}");
+    let cause = error.source().expect("the error of the system");
+    assert_eq!(error.to_string(), format!("spawn failed: {cause}"));
     assert_eq!(workers.wait().expect("no child"), None, "there are no workers");
     assert_eq!(workers.spawn(child("ends")).map(number).ok(), Some(0));
     let exited = workers.wait().expect("a child").expect("the worker");

@@ -21,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tonic::service::Interceptor;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
@@ -332,6 +333,20 @@ async fn interceptor_refuses_with_the_same_status() {
     call_as(&mut client, "alice").await.expect("exempt");
     assert_eq!(upstream.hits(), 3);
     assert_eq!(refusals.try_iter().collect::<Vec<_>>(), ["127.0.0.1: rate limit exceeded, retry in 500 ms"; 2]);
+}
+
+/// An interceptor is not told the method, but every call of gRPC is a POST.
+#[test]
+fn request_of_an_interceptor_is_a_post() {
+    let (_, layer) = clocked(Quota::per_second(50).burst(1));
+    let posts = layer.clone().exempt(|head| *head.method == Method::POST);
+    let mut interceptor = RateLimitInterceptor::new(&posts);
+    for _ in 0..3 {
+        assert!(interceptor.call(tonic::Request::new(())).is_ok(), "a POST is exempt");
+    }
+    let mut interceptor = RateLimitInterceptor::new(&layer.exempt(|head| *head.method == Method::GET));
+    assert!(interceptor.call(tonic::Request::new(())).is_ok());
+    assert!(interceptor.call(tonic::Request::new(())).is_err(), "no request is a GET");
 }
 
 /// Headers are metadata, on all responses if configured.

@@ -14,9 +14,10 @@ use damper::{Backoff, BreakerConfig, CircuitBreaker, CircuitOpen, Deadline, Mono
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{HeaderMap, Request, Response};
-use http_body_util::Empty;
+use http_body_util::{Empty, StreamBody};
+use hyper::body::Frame;
 use hyper_util::client::legacy;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::Value;
 use std::error::Error;
 use std::future::pending;
@@ -34,7 +35,7 @@ use tonic::body::Body;
 use tonic::metadata::{AsciiMetadataValue, MetadataMap};
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
-use tonic::{Code, Status, Streaming};
+use tonic::{Code, ConnectError, Status, Streaming};
 use tonic_types::{ErrorDetails, StatusExt};
 use tower::{Service, ServiceExt, service_fn};
 
@@ -921,6 +922,31 @@ async fn unreachable_server_is_unavailable() {
     let status = EchoClient::new(layer.layer(channel(address))).unary(message("")).await.unwrap_err();
     assert_eq!(status.code(), Code::Unavailable);
     assert_eq!(spent.asked.load(Ordering::Relaxed), 1, "after one free retry");
+}
+
+/// Without a connection nothing was sent, but the next attempt may find the server just as far away.
+#[tokio::test]
+async fn request_that_was_given_back_is_unseen_and_one_without_a_connection_is_only_unprocessed() {
+    let (stream, _server) = tokio::io::duplex(1024);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    drop(connection);
+    let given_back = sender.send_request(Request::new(Empty::<Bytes>::new())).await.unwrap_err();
+    let retries = GrpcRetries::new();
+    assert_eq!(retries.judge(Err(&given_back)), Some(Failure::TRANSIENT.transparent()));
+    let unreachable = ConnectError(Box::new(given_back));
+    assert_eq!(retries.judge(Err(&unreachable)), Some(Failure::TRANSIENT.unprocessed()));
+}
+
+#[tokio::test]
+async fn call_whose_own_messages_fail_is_not_retried() {
+    let (stream, _server) = tokio::io::duplex(1024);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let messages = stream::iter([Err::<Frame<Bytes>, _>(io::Error::other("there is no message"))]);
+    let error = sender.send_request(Request::post("/").body(StreamBody::new(messages)).unwrap()).await.unwrap_err();
+    assert!(error.is_user(), "{error:?}");
+    assert_eq!(GrpcRetries::new().judge(Err(&error)), Some(Failure::FATAL));
+    connection.abort();
 }
 
 /// Attempts that no server can have seen are not counted as previous attempts.

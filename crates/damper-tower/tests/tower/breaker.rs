@@ -2,7 +2,7 @@
 
 use damper::breaker::State;
 use damper::gate::{Ending, PerKey};
-use damper::tower::{GateLayer, GateService};
+use damper::tower::{ClassifyResult, EveryErr, GateLayer, GateService};
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
 };
@@ -147,6 +147,33 @@ fn refusals_behind_the_breaker_do_not_open_it() {
 }
 
 /// A boxed error is judged by the same function.
+#[test]
+fn timeout_of_tower_is_one_behind_other_errors_too() {
+    #[derive(Debug)]
+    struct Lost(Box<dyn Error + Send + Sync>);
+
+    impl fmt::Display for Lost {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("lost")
+        }
+    }
+
+    impl Error for Lost {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(&*self.0)
+        }
+    }
+
+    let elapsed = || Box::new(tower::timeout::error::Elapsed::new());
+    for (error, ending) in [
+        (Lost(elapsed()), Ending::TimedOut),
+        (Lost(Box::new(Lost(elapsed()))), Ending::TimedOut),
+        (Lost("a reset".into()), Ending::Broken),
+    ] {
+        assert_eq!(EveryErr.verdict(&Err::<(), _>(error)).ending, ending);
+    }
+}
+
 #[test]
 fn boxed_errors_are_classified_by_their_content() {
     type BoxError = Box<dyn Error + Send + Sync>;

@@ -158,3 +158,26 @@ async fn results_are_read_for_gates_that_learn() {
     assert_eq!(call(&mut GateLayer::new((limiter, breaker)).classify(ending).layer(Doubling), 1).await, Ok(2));
     assert_eq!(JUDGED.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test]
+async fn call_shows_whether_it_waits_was_refused_or_is_made() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let never = service_fn(|_: u32| pending::<Result<u32, Infallible>>());
+    let mut service = GateLayer::new(Waits::new(Arc::clone(&pool), MINUTE, tokio::time::sleep)).layer(never);
+    let mut call = |number| format!("{:?}", service.call(number));
+    assert_eq!(call(1), "GateFuture { state: \"calling\", .. }");
+    let held = pool.try_acquire().unwrap();
+    assert_eq!(call(2), "GateFuture { state: \"waiting\", .. }");
+    drop(held);
+    let mut service = GateLayer::new(Arc::new(Bulkhead::new(0))).layer(Doubling);
+    assert_eq!(format!("{:?}", service.call(3)), "GateFuture { state: \"refused\", .. }");
+}
+
+#[tokio::test]
+async fn service_behind_a_gate_can_be_reached() {
+    struct Counting(u32);
+    let mut service = GateLayer::new(Arc::new(Bulkhead::new(1))).layer(Counting(1));
+    service.get_mut().0 += 1;
+    assert_eq!(service.get_ref().0, 2);
+    assert_eq!(service.into_inner().0, 2);
+}

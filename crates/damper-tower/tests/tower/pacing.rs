@@ -1,12 +1,13 @@
 //! Paced services of any request, on tokio's paused time.
 
 use crate::tokio_clock::TokioClock;
+use damper::breaker::State;
 use damper::gate::{Either, Ending, Paces, Verdict};
 use damper::retry::{Budget, GaveUp};
 use damper::throttle::{Hints, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease};
 use damper::time::TokioSleep;
 use damper::tower::{GateLayer, PacingLayer};
-use damper::{Bulkhead, CallError, Deadline, Quota, is_refusal};
+use damper::{BreakerConfig, Bulkhead, CallError, CircuitBreaker, Deadline, Quota, is_refusal};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -359,4 +360,56 @@ async fn slot_before_a_pacer_is_free_after_a_call_whose_service_is_not_ready_in_
     let error = tokio::time::timeout(MINUTE, client.oneshot("query")).await.expect("it ends").unwrap_err();
     assert!(matches!(error, CallError::Refused(Either::Second(_))), "{error:?}");
     assert!(pool.try_acquire().is_ok());
+}
+
+/// The error and the refusal come after the wait, when the call has both permits.
+#[tokio::test(start_paused = true)]
+async fn breaker_before_a_pacer_learns_nothing_of_a_service_that_does_not_become_ready() {
+    /// Ready for the first call, and then broken.
+    struct BrokenLater(bool);
+
+    impl Service<&'static str> for BrokenLater {
+        type Response = &'static str;
+        type Error = DatabaseError;
+        type Future = std::future::Ready<Answer>;
+
+        fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), DatabaseError>> {
+            let is_broken = std::mem::replace(&mut self.0, true);
+            std::task::Poll::Ready(if is_broken { Err(DatabaseError::Lost) } else { Ok(()) })
+        }
+
+        fn call(&mut self, _: &'static str) -> Self::Future {
+            std::future::ready(Ok("rows"))
+        }
+    }
+
+    impl Clone for BrokenLater {
+        fn clone(&self) -> Self {
+            Self(true)
+        }
+    }
+
+    let breaker = Arc::new(CircuitBreaker::new(BreakerConfig::builder().failure_threshold(1).build().unwrap()));
+    let strategy = RemainingDecrease::new(Quota::per_hour(4_500)).start(8 * SECOND).unwrap();
+    let pacer = Arc::new(Pacer::with_clock(strategy, TokioClock(Instant::now()), 7));
+    let gate = Paces::new(pacer, TokioSleep).time_left(|_: &&str| Some(20 * SECOND));
+    let layer = GateLayer::limit((Arc::clone(&breaker), gate));
+    let error = layer.clone().layer(BrokenLater(false)).oneshot("query").await.unwrap_err();
+    assert_eq!(error.into_failed(), Some(DatabaseError::Lost));
+    assert_eq!(breaker.state(), State::Closed, "after an error of readiness");
+    let late = layer.layer(ReadyOnce(Arc::default())).oneshot("query");
+    assert!(tokio::time::timeout(MINUTE, late).await.expect("it ends").is_err_and(|error| error.refusal().is_some()));
+    assert_eq!(breaker.state(), State::Closed, "after the deadline");
+}
+
+#[tokio::test(start_paused = true)]
+async fn sleeping_call_reserves_no_place_of_its_service() {
+    let (database, _) = database(|_| Ok("rows"));
+    let limited = ConcurrencyLimitLayer::new(1).layer(database);
+    let mut paced = PacingLayer::new(sleeping(8 * SECOND), hints).layer(limited.clone());
+    let sleeping = tokio::spawn(paced.ready().await.unwrap().call("query"));
+    tokio::time::sleep(SECOND).await;
+    let meanwhile = tokio::time::timeout(SECOND, limited.oneshot("query")).await;
+    assert_eq!(meanwhile.expect("the permit is free").unwrap(), "rows");
+    assert_eq!(sleeping.await.unwrap().unwrap(), "rows");
 }

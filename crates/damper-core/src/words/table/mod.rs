@@ -28,7 +28,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
 use newcomer::{Access, Arrival, Newcomer};
-use nonces::Nonces;
+pub(crate) use nonces::Nonces;
 use slot::{MOST_FINGERPRINT, Slot, SlotLevel};
 
 /// The words before the slots.

@@ -23,7 +23,7 @@ const _: () = assert!(BLOCK.end() == NONCE_BITS, "fields must tile the nonce");
 /// A process takes a number from the table's counter, and another one when it has counted to the end. So nonces repeat only after 2 million
 /// processes or 10^12 first sights.
 #[derive(Debug)]
-pub(super) struct Nonces<'a> {
+pub(crate) struct Nonces<'a> {
     blocks: &'a AtomicU64,
     /// The next nonce; one with a COUNT of 0 takes a block first.
     next: AtomicU64,
@@ -31,15 +31,15 @@ pub(super) struct Nonces<'a> {
 
 impl<'a> Nonces<'a> {
     /// Creates the nonces of a process, on the counter of a table.
-    pub(super) fn new(blocks: &'a AtomicU64) -> Self {
+    pub(crate) fn new(blocks: &'a AtomicU64) -> Self {
         Self { blocks, next: AtomicU64::new(0) }
     }
 
     /// Returns a nonce.
-    pub(super) fn draw(&self) -> u64 {
+    pub(crate) fn draw(&self) -> u64 {
         loop {
             // ORDERING: Relaxed throughout: each swap of either counter gives its number to one thread, and publishes nothing.
-            // loom-tests: words::newcomers_get_one_slot.
+            // loom-tests: every_plain_interleaving::no_nonce_is_drawn_twice, words::newcomers_get_one_slot.
             let next = self.next.load(Ordering::Relaxed);
             let nonce = match COUNT.get(next) {
                 0 => BLOCK.put(self.blocks.fetch_add(1, Ordering::Relaxed)),

@@ -4,6 +4,7 @@
 //! only after it got it and until it gives it back, so it never counts more permits than there are.
 
 use crate::circuit_breaker::{by_rate, micros, millis, secs, trip};
+use crate::models::part_of::part_of;
 use crate::models::seed::seed;
 use damper::breaker::{Cause, State, StateChange, Verdict, Window};
 use damper::{BreakerConfig, CircuitBreaker, ManualClock};
@@ -68,7 +69,7 @@ fn storm(config: BreakerConfig) -> Vec<StateChange> {
             let (breaker, clock, generations, seed) = (&breaker, &clock, &generations, seed());
             scope.spawn(move || {
                 let mut random = Random(seed.wrapping_add(number.into()));
-                for _ in 0..6_000 {
+                for _ in 0..part_of(6_000) {
                     let before = breaker.status();
                     if before.generation() as usize > GENERATIONS - 500 {
                         return;

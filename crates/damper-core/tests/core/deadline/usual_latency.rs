@@ -61,6 +61,20 @@ fn first_success_after_an_outage_does_not_replace_the_usual_latency() {
     assert!(now < USUAL * 2, "{now:?} after the outage");
 }
 
+/// A percentile that was measured before a restart moves by small steps, as one that was measured here.
+#[test]
+fn first_success_does_not_replace_the_initial_percentile() {
+    let clock = ManualClock::new();
+    let latency = UsualLatency::with_clock(&clock).starting_with(USUAL);
+    assert_eq!(latency.p90(), Some(USUAL));
+    latency.record_success(USUAL * 100);
+    record(&clock, &latency, 99, USUAL, 0);
+    clock.advance(Duration::from_secs(60));
+    latency.record_success(USUAL);
+    let now = latency.p90().unwrap();
+    assert!(now < USUAL * 2, "{now:?} after the restart");
+}
+
 /// While more than a tenth of the calls fail, no success counts, fast or slow.
 #[test]
 fn failures_freeze_the_usual_latency() {

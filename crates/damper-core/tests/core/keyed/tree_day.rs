@@ -5,17 +5,21 @@
 
 #![expect(clippy::cast_precision_loss, reason = "the shares have room for it")]
 
+use crate::models::part_of::part_of;
 use damper::time::Seed;
 use damper::{ManualClock, Plan, Quota, QuotaTree};
 use std::sync::Arc;
 use std::time::Duration;
 
-const SECONDS: u32 = 86_400;
 const GREEDY: u64 = 0;
+/// The burst of the organisation.
+const BURST: u32 = 60;
 
 type Tree = QuotaTree<u64, 2, 1, Arc<ManualClock>, Seed>;
 
 /// The served parts of the calls of innocents and of the worst of them, and of the organisation's rate.
+///
+/// The rate is that beside its burst.
 #[derive(Debug)]
 struct Day {
     innocents: f64,
@@ -32,7 +36,7 @@ fn day(users: u64, guarantee: Option<Plan>) -> Day {
         .clock(Arc::clone(&clock))
         .build()
         .unwrap();
-    let all = Plan::new(Quota::per_minute(60)).unwrap();
+    let all = Plan::new(Quota::per_second(1).burst(BURST)).unwrap();
     let own = guarantee.unwrap_or(Plan::NOTHING);
     let innocents = usize::try_from(users - 1).unwrap();
     let (mut asked, mut served) = (vec![0u32; innocents], vec![0u32; innocents]);
@@ -46,9 +50,11 @@ fn day(users: u64, guarantee: Option<Plan>) -> Day {
         Some(_) => tree.check(&[(&user, [&own]), (&1, [&all])], [1]).is_ok(),
         None => tree.check(&[(&user, [&Plan::UNLIMITED]), (&1, [&all])], [1]).is_ok(),
     };
-    for second in 0..SECONDS {
+    // A shorter day has the same hours.
+    let seconds = part_of(86_400);
+    for second in 0..seconds {
         // From 0.1 at night to 0.9 at noon, 0.5 on average; the chance is in thousandths of a call in a third of a second.
-        let noon = 1.0 - (f64::from(second) / f64::from(SECONDS) * 2.0 - 1.0).abs();
+        let noon = 1.0 - (f64::from(second) / f64::from(seconds) * 2.0 - 1.0).abs();
         let busy = (0.1 + 0.8 * noon) * 1_000.0 / 3.0;
         for _ in 0..3 {
             clock.advance(Duration::from_nanos(333_333_333));
@@ -70,7 +76,7 @@ fn day(users: u64, guarantee: Option<Plan>) -> Day {
     Day {
         innocents: f64::from(served.iter().sum::<u32>()) / f64::from(asked.iter().sum::<u32>()),
         worst: shares.fold(1.0, f64::min),
-        used: f64::from(total) / f64::from(SECONDS),
+        used: f64::from(total - BURST) / f64::from(seconds),
     }
 }
 

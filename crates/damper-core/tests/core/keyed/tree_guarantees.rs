@@ -1,6 +1,7 @@
 //! Guarantees of a tree: one word of the next level with two depths.
 
 use crate::models::cases::cases;
+use crate::models::part_of::part_of;
 use damper::limit::ByPlan;
 use damper::time::Seed;
 use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
@@ -28,19 +29,19 @@ fn tree(kept: Option<f64>) -> (Tree, Arc<ManualClock>) {
 
 /// Seven pollers use up what the organisation has, and a modest team asks for 100 a second of 1,000.
 ///
-/// Returns how many of the modest team's calls were served, of 10,000, and all that were.
-fn beside_pollers(kept: Option<f64>, modest: &Plan, poller: &Plan) -> (u64, u64) {
+/// Returns how many of the modest team's calls were served, of one in ten milliseconds, and all that were.
+fn beside_pollers(millis: u32, kept: Option<f64>, modest: &Plan, poller: &Plan) -> (u32, u32) {
     let (tree, clock) = tree(kept);
     let all = plan(Quota::per_second(1_000));
     let (mut of_modest, mut of_all) = (0, 0);
-    for tick in 0..100_000u64 {
+    for tick in 0..millis {
         for key in 0..7 {
             while tree.check(&[(&key, [poller]), (&0, [&all])], [1]).is_ok() {
                 of_all += 1;
             }
         }
         if tick % 10 == 9 {
-            of_modest += u64::from(tree.check(&[(&7, [modest]), (&0, [&all])], [1]).is_ok());
+            of_modest += u32::from(tree.check(&[(&7, [modest]), (&0, [&all])], [1]).is_ok());
         }
         clock.advance(Duration::from_millis(1));
     }
@@ -51,12 +52,13 @@ fn beside_pollers(kept: Option<f64>, modest: &Plan, poller: &Plan) -> (u64, u64)
 #[test]
 fn a_team_within_its_guarantee_is_always_served() {
     let guarantee = plan(Quota::per_second(100).burst(5));
-    let (modest, all) = beside_pollers(Some(0.01), &guarantee, &Plan::NOTHING);
-    assert_eq!(modest, 10_000);
-    // The burst and what the line brings in 100 s, less what is kept.
-    assert!((100_980..=101_000).contains(&all), "{all}");
-    let (first_come, _) = beside_pollers(None, &Plan::UNLIMITED, &Plan::UNLIMITED);
-    assert!(first_come < 20, "first come, first served: {first_come} of 10,000");
+    let millis = part_of(100_000);
+    let (modest, all) = beside_pollers(millis, Some(0.01), &guarantee, &Plan::NOTHING);
+    assert_eq!(modest, millis / 10);
+    // The burst and what the line brings, a token a millisecond, less what is kept.
+    assert!((millis + 980..=millis + 1_000).contains(&all), "{all}");
+    let (first_come, _) = beside_pollers(millis, None, &Plan::UNLIMITED, &Plan::UNLIMITED);
+    assert!(first_come < 20, "first come, first served: {first_come} of {}", millis / 10);
 }
 
 /// More is guaranteed than there is: teams that all ask for their guarantees get what there is.

@@ -21,6 +21,7 @@ pub(crate) mod keys;
 pub(crate) mod log;
 #[cfg(feature = "std")]
 pub(crate) mod lru;
+pub(crate) mod part_of;
 pub(crate) mod queue;
 #[cfg(feature = "std")]
 pub(crate) mod second_chance;

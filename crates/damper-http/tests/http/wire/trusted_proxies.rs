@@ -4,7 +4,6 @@ use damper::wire::{TrustedProxies, X_FORWARDED_FOR, leftmost_forgeable};
 use http::header::FORWARDED;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 
@@ -246,11 +245,12 @@ fn leftmost_address_is_forgeable() {
     assert_eq!(leftmost_forgeable(&headers), None);
 }
 
-/// Quadratic work would take minutes on such a long header. The client's own part is not read at all.
+/// Quadratic work on such a long header would not end within an hour.
+///
+/// The client's own part is not read at all.
 #[test]
 fn long_headers_take_linear_time() {
     const LONG: usize = 1 << 18;
-    let began = Instant::now();
     let endings = [
         "",
         "\"",
@@ -285,15 +285,12 @@ fn long_headers_take_linear_time() {
             }
         }
     }
-    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
-
     let said = ",".repeat(LONG) + "\"".repeat(LONG).as_str();
     let x_forwarded_for = headers(&X_FORWARDED_FOR, &[said.as_bytes(), format!("{said}, 192.0.2.7").as_bytes()]);
     let forwarded = headers(&FORWARDED, &[said.as_bytes(), format!("{said}, for=192.0.2.7").as_bytes()]);
-    let began = Instant::now();
-    for _ in 0..10_000 {
+    // Read, these would be 100 GB.
+    for _ in 0..100_000 {
         assert_eq!(proxies().client_of(PEER, &x_forwarded_for).to_string(), "192.0.2.7");
         assert_eq!(proxies().forwarded().client_of(PEER, &forwarded).to_string(), "192.0.2.7");
     }
-    assert!(began.elapsed() < Duration::from_secs(5), "10 GB were not read: {:?}", began.elapsed());
 }
