@@ -202,7 +202,7 @@ mod keyed {
     #[test]
     fn both_gates_learn_the_outcome_that_is_recorded() {
         let gate = || Admission::with_rule(AfterOne, ManualClock::new());
-        for (ending, limit) in [(Ending::Success, 20), (Ending::Overloaded, 5), (Ending::NotSent, 10)] {
+        for (ending, limit) in [(Ending::Success, 20), (Ending::Unavailable, 5), (Ending::NotSent, 10)] {
             let (in_force, candidate) = (gate(), gate());
             let gates = Shadowed::new(&in_force, &candidate);
             let call = |ending| {

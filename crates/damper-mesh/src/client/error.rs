@@ -69,9 +69,8 @@ impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Transport(error) | Self::Body(error) => Some(&**error),
-            Self::Unreadable { error, .. } => Some(error),
+            Self::Unreadable { error, .. } | Self::Deadline(error) => Some(error),
             Self::WrongId { .. } => None,
-            Self::Deadline(error) => Some(error),
             Self::DeadlineExceeded(error) => Some(error),
             Self::Paced(denied) => Some(denied),
         }
