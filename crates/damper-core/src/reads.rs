@@ -47,7 +47,7 @@
 /// assert!(!gate.ask("/").is_pass());
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` does not read a `{T}` from a `{Q}`",
+    message = "`{Self}` does not read `{T}` from `{Q}`",
     note = "a closure has the form `|value: &{Q}| -> {T}`",
     note = "of outcomes, only errors that implement `Error` are read without one; for others name what to retry: \
     `.when(|result| result.is_err().then_some(Failure::TRANSIENT))`",

@@ -1,5 +1,7 @@
-//! The refusals of damper's own gates.
+//! The refusals of damper's own gates, and the list by which they are found in an error.
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use super::AnyRefusal;
 use super::{Refusal, RefusalKind};
 use crate::breaker::CircuitOpen;
 #[cfg(feature = "alloc")]
@@ -9,7 +11,36 @@ use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 use crate::keyed::{TreeDenied, TreeRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
+use core::error::Error;
 use core::time::Duration;
+
+/// Returns the kind and the wait of a refusal of damper, or of any gate in an [`AnyRefusal`].
+pub(super) fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
+    macro_rules! first_of {
+        ($($(#[$cfg:meta])* $refusal:ty,)*) => {
+            $(
+                $(#[$cfg])*
+                if let Some(refusal) = error.downcast_ref::<$refusal>() {
+                    return Some((refusal.kind(), Refusal::retry_after(refusal)));
+                }
+            )*
+        };
+    }
+    first_of! {
+        CircuitOpen,
+        Denied,
+        LimitSetDenied,
+        LimitSetRefusal,
+        #[cfg(feature = "alloc")] TreeDenied,
+        #[cfg(feature = "alloc")] TreeRefusal,
+        Throttled,
+        PaceTooSlow,
+        BulkheadFull,
+        #[cfg(feature = "alloc")] NotAdmitted,
+        #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))] AnyRefusal,
+    }
+    None
+}
 
 impl Refusal for Denied {
     fn kind(&self) -> RefusalKind {
