@@ -155,6 +155,8 @@ fn hints_are_read_from_statuses_and_pushback() {
     assert!(pushed.is_rejected());
     assert_eq!((pushed.retry_after, pushed.remaining), (Some(Duration::from_millis(1_500)), Some(0)));
     assert_eq!(read(&[exhausted, ("grpc-retry-pushback-ms", "-1")]), Hints::REJECTED);
+    let twice = read(&[exhausted, ("grpc-retry-pushback-ms", "1500"), ("grpc-retry-pushback-ms", "10")]);
+    assert_eq!(twice, Hints::REJECTED, "two pushbacks name no wait");
     let limited = read(&[exhausted, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "9")]);
     assert_eq!((limited.is_rejected(), limited.remaining), (true, Some(0)));
     // The delay is 2 s.
