@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use damper::http::{
-    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, PerClient,
-    RateLimitLayer, Standing,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, PerClient, RateLimitLayer,
+    Refusal, Standing,
 };
 use damper::{Allowed, Denied, KeyedLimiter, Quota};
 use http_body_util::{Empty, Full};
@@ -47,9 +47,7 @@ impl<K: Debug + ?Sized> KeyedLimit<K> for AskChannel {
     fn decide(&self, key: &K, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let asked = self.clone().ask(format!("{key:?}"), cost, detail);
         // `unwrap_or(Ok(None))` would let requests pass while the task cannot be asked.
-        LimitDecision::Wait(Box::pin(async {
-            asked.await.unwrap_or_else(|error| Err(LimitError::other(error).into()))
-        }))
+        LimitDecision::Wait(Box::pin(async { asked.await.unwrap_or_else(|error| Err(Refusal::failed(error))) }))
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use damper::concurrency::LimitBounds;
 use damper::http::{ConcurrencyLayer, PerClient, RateLimitLayer};
 use damper::keyed::ClientAddress;
-use damper::live::{BesideBody, Latencies, LatencyLayer, LivePage, LiveRecorder, LiveService, LiveToken};
+use damper::live::{BesideBody, Latencies, LivePage, LiveRecorder, LiveService, LiveToken};
 use damper::metrics::{Readings, Source};
 use damper::{AdaptiveLimit, KeyedLimiter, Quota};
 use hyper::body::{Body, Incoming};
@@ -28,7 +28,7 @@ type LimitLayer = RateLimitLayer<Arc<Gateway>>;
 /// The page, and the layers whose values it shows.
 pub(crate) struct Live {
     page: LiveService,
-    latencies: LatencyLayer,
+    latencies: Latencies,
     concurrency: ConcurrencyLayer<Arc<AdaptiveLimit>>,
     limits: LimitLayer,
 }
@@ -85,7 +85,7 @@ impl Live {
             .recorder(&counts)
             .token(token);
         let page = with_controls(page, upstream, &visitors).build()?;
-        Ok(Self { page, latencies: latencies.layer(), concurrency, limits })
+        Ok(Self { page, latencies, concurrency, limits })
     }
 
     /// Returns the service of a connection: the page, and beside it the layers around `proxy`.

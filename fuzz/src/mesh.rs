@@ -3,7 +3,7 @@
 use crate::input::MOST_STEPS;
 use arbitrary::Arbitrary;
 use damper::ManualClock;
-use damper::mesh::{DeadlineError, Fragment, ReadError, Receipt, Request, Response, Scope, SpecifiedDeadline};
+use damper::mesh::{Fragment, ReadError, Receipt, Request, Response, Scope, SpecifiedDeadline};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::time::{Duration, SystemTime};
@@ -192,7 +192,7 @@ fn deadline(value: u64, unit: u8, received: u32, elapsed: u64) {
     let read = SpecifiedDeadline::from_value(&json!({ "value": value, "unit": unit }));
     let Some(millis) = value.checked_mul(millis).filter(|millis| *millis > 0) else {
         let error = read.expect_err("zero and overflowing values");
-        assert!(matches!(error, DeadlineError::Value { .. } | DeadlineError::TooLong { .. }), "{error}");
+        assert!(error.to_string().starts_with("deadline: value "), "{error}");
         return short(&error);
     };
     let clock = ManualClock::new();

@@ -4,9 +4,9 @@
 //! was seen to fail, all of them in `weakenings/admission`.
 #![cfg(loom)]
 
+use damper_core::AcquireFuture;
 use damper_core::concurrency::{
-    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, NotAdmitted,
-    RefusalCause,
+    Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, NotAdmitted, RefusalCause,
 };
 use damper_core::time::Seed;
 use damper_core::{Clock, Deadline};
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 type Gate<C> = Arc<Admission<FixedLimit, C>>;
 type Permit<C> = AdmissionPermit<Gate<C>>;
-type Call<C> = Pin<Box<AcquireAdmissionFuture<Gate<C>, fn(Duration) -> Pending<()>>>>;
+type Call<C> = Pin<Box<AcquireFuture<Gate<C>, fn(Duration) -> Pending<()>>>>;
 
 const REQUEST: AdmissionRequest = AdmissionRequest::new();
 const TOP: AdmissionRequest = REQUEST.criticality(Criticality::CriticalPlus);

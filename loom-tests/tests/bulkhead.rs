@@ -4,7 +4,8 @@
 //! `weakenings/bulkhead`.
 #![cfg(loom)]
 
-use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadFull, BulkheadPermit, FullCause, KeyedBulkhead};
+use damper_core::AcquireFuture;
+use damper_core::concurrency::{Bulkhead, BulkheadFull, BulkheadPermit, KeyedBulkhead, RefusalCause};
 use damper_core::time::Seed;
 use damper_loom_tests::{Flaw, Stopped, Time, check, check_flawed, check_preemptions};
 use loom::sync::Notify;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 type Shared = Arc<Bulkhead<Stopped>>;
 type Permit<C> = BulkheadPermit<Arc<Bulkhead<C>>>;
-type Call<C> = Pin<Box<AcquirePermitFuture<Arc<Bulkhead<C>>, fn(Duration) -> Pending<()>>>>;
+type Call<C> = Pin<Box<AcquireFuture<Arc<Bulkhead<C>>, fn(Duration) -> Pending<()>>>>;
 
 fn bulkhead(limit: u32, places: u16) -> Shared {
     Arc::new(Bulkhead::with_clock(limit, Stopped(7)).queue(places))
@@ -311,7 +312,7 @@ fn slot_goes_to_a_call_that_still_has_time() {
         drop(permit);
         passing.join().unwrap();
         match poll(&mut hasty) {
-            Poll::Ready(Err(full)) => assert_eq!(full.cause(), FullCause::TimedOut),
+            Poll::Ready(Err(full)) => assert_eq!(full.cause(), RefusalCause::TimedOut),
             Poll::Ready(Ok(permit)) => drop(permit),
             Poll::Pending => panic!("its time is over"),
         }
@@ -337,13 +338,15 @@ fn newest_call_displaces_the_oldest() {
         let newest = queued(&bulkhead);
         drop(permit);
         let newest = block_on(newest);
-        assert!(newest.as_ref().map_or_else(|full| full.cause() == FullCause::Displaced, |_| true));
+        assert!(newest.as_ref().map_or_else(|full| full.cause() == RefusalCause::Displaced, |_| true));
         let has_permit = newest.is_ok();
         drop(newest);
         match oldest.join().unwrap() {
             Ok(()) => {}
             // The place of a call that has been granted its slot cannot be taken.
-            Err(full) => assert!(has_permit && matches!(full.cause(), FullCause::Displaced | FullCause::QueueFull)),
+            Err(full) => {
+                assert!(has_permit && matches!(full.cause(), RefusalCause::Displaced | RefusalCause::QueueFull))
+            }
         }
         is_as_new(&bulkhead, 1);
     });

@@ -4,7 +4,8 @@
 //! `weakenings/set_queue`.
 #![cfg(loom)]
 
-use damper_core::concurrency::{AcquireCostsFuture, SetQueue};
+use damper_core::AcquireFuture;
+use damper_core::concurrency::SetQueue;
 use damper_core::{LimitSet, LimitSetRefusal, Quota, SetReservation, TokenBucket};
 use damper_loom_tests::{Stopped, check_preemptions};
 use loom::sync::Notify;
@@ -16,7 +17,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 type Set = LimitSet<[TokenBucket; 1], Stopped, SetQueue<()>>;
-type Call = Pin<Box<AcquireCostsFuture<Arc<Set>, fn(Duration) -> Pending<()>>>>;
+type Call = Pin<Box<AcquireFuture<Arc<Set>, fn(Duration) -> Pending<()>>>>;
 
 /// A set of two tokens, which are never refilled, and of one place behind the first call.
 fn set() -> Arc<Set> {

@@ -5,7 +5,7 @@
 //! In brackets: the weakening of the code under which each model was seen to fail.
 #![cfg(loom)]
 
-use damper_core::concurrency::AcquireCostsFuture;
+use damper_core::AcquireFuture;
 use damper_core::keyed::QuotaTreeBuilder;
 use damper_core::{Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use damper_loom_tests::tables::{A, B, C, Identity, check_flawed};
@@ -190,7 +190,7 @@ fn a_call_that_loses_its_guarantee_leaves_what_is_kept() {
 }
 
 type Bucket = QuotaTree<u64, 1, 1, Stopped, Hasher>;
-type Wait = AcquireCostsFuture<std::sync::Arc<Bucket>, fn(Duration) -> Pending<()>>;
+type Wait = AcquireFuture<std::sync::Arc<Bucket>, fn(Duration) -> Pending<()>>;
 
 type Path = [(&'static u64, [&'static Plan; 1]); 1];
 
@@ -266,7 +266,7 @@ fn cancelled_call_wakes_the_next_of_its_line() {
 }
 
 type Words = QuotaTree<u64, 1, 2, Stopped, Hasher>;
-type WaitForBoth = AcquireCostsFuture<std::sync::Arc<Words>, fn(Duration) -> Pending<()>>;
+type WaitForBoth = AcquireFuture<std::sync::Arc<Words>, fn(Duration) -> Pending<()>>;
 
 /// A call waits for two words, whose tokens come back one after the other.
 ///

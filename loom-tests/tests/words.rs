@@ -52,6 +52,7 @@ fn burst_model() {
 }
 
 // WORD: The word of a limiter
+// CLAIM: WordLimiter
 #[test]
 fn limiter_never_exceeds_its_burst() {
     check(burst_model);
@@ -65,6 +66,7 @@ fn limiter_never_exceeds_its_burst_unless_flawed() {
 }
 
 /// A process that is killed at any step took its token or did not.
+// CLAIM: WordLimiter
 #[test]
 fn limiter_survives_kills() {
     for steps in 0..3 {
@@ -86,6 +88,7 @@ fn limiter_survives_kills() {
 }
 
 /// A process is killed in a call, the supervisor reclaims its slot, and another goes on.
+// CLAIM: WordBulkhead
 #[test]
 fn bulkhead_reclaims_the_slots_of_the_dead() {
     for steps in 0..3 {
@@ -174,6 +177,7 @@ fn bulkhead_never_exceeds_its_limit_unless_flawed() {
     check_flawed(Flaw::BlindExchange, permit_model);
 }
 
+// CLAIM: WordBulkhead
 #[test]
 fn bulkhead_never_exceeds_its_limit() {
     check(|| {
@@ -266,6 +270,7 @@ fn newcomers_model(key: u64) {
 /// Keys whose first slots differ.
 const NEWCOMERS: [u64; 4] = [7, 8, 9, 10];
 
+// CLAIM: WordTable
 #[test]
 fn newcomers_get_one_slot() {
     for key in NEWCOMERS {
@@ -283,6 +288,7 @@ fn newcomers_get_one_slot_unless_flawed() {
 }
 
 /// A newcomer is killed at a step; the key and another one get slots, and no second burst.
+// CLAIM: WordTable
 #[test]
 fn table_survives_kills() {
     for steps in [2, 4, 5, 6, 7, 8, 9, 10] {
@@ -302,6 +308,7 @@ fn table_survives_kills() {
 }
 
 /// A bucket becomes full while two processes take its slot, for its own key and for another.
+// CLAIM: WordTable
 #[test]
 fn table_never_exceeds_a_burst() {
     check_preemptions(2, || {
@@ -342,6 +349,7 @@ fn probes_model() {
 }
 
 // WORD: The word of a breaker that the program places
+// CLAIM: WordBreaker
 #[test]
 fn breaker_limits_its_probes() {
     check(probes_model);
@@ -355,6 +363,7 @@ fn breaker_limits_its_probes_unless_flawed() {
 }
 
 /// A process is killed as a probe: its place comes back when the half-open state is over.
+// CLAIM: WordBreaker
 #[test]
 fn breaker_frees_the_probes_of_the_dead() {
     for steps in 0..3 {

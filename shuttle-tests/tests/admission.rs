@@ -1,10 +1,9 @@
 //! Admission: threads that take slots, wait in classes, give way, give up and change the limit.
 #![cfg(shuttle)]
 
+use damper_core::AcquireFuture;
 use damper_core::Deadline;
-use damper_core::concurrency::{
-    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, RefusalCause,
-};
+use damper_core::concurrency::{Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, RefusalCause};
 use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};
 use shuttle::thread;
@@ -17,7 +16,7 @@ use std::time::Duration;
 
 type Gate = Admission<FixedLimit, Time>;
 type Permit = AdmissionPermit<Arc<Gate>>;
-type Call<S> = Pin<Box<AcquireAdmissionFuture<Arc<Gate>, S>>>;
+type Call<S> = Pin<Box<AcquireFuture<Arc<Gate>, S>>>;
 
 /// No limit of a model is higher.
 const MOST: u32 = 3;

@@ -1,7 +1,8 @@
 //! Bulkheads: threads that take slots, wait for them, give up and change the limit.
 #![cfg(shuttle)]
 
-use damper_core::concurrency::{AcquirePermitFuture, Bulkhead, BulkheadPermit, FullCause, KeyedBulkhead};
+use damper_core::AcquireFuture;
+use damper_core::concurrency::{Bulkhead, BulkheadPermit, KeyedBulkhead, RefusalCause};
 use damper_core::time::{Seed, Sleep};
 use damper_shuttle_tests::{Time, check, check_flawed, random, time, together};
 use shuttle::thread;
@@ -13,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 type Permit = BulkheadPermit<Arc<Bulkhead<Time>>>;
-type Call<S> = Pin<Box<AcquirePermitFuture<Arc<Bulkhead<Time>>, S>>>;
+type Call<S> = Pin<Box<AcquireFuture<Arc<Bulkhead<Time>>, S>>>;
 
 /// No limit of a model is higher.
 const MOST: u32 = 3;
@@ -78,7 +79,7 @@ impl Pool {
             // Blocks until another call makes room: each thread that has a slot goes on.
             _ => match self.bulkhead.acquire_owned().wait() {
                 Ok(permit) => self.work(permit),
-                Err(full) => assert!(matches!(full.cause(), FullCause::QueueFull | FullCause::Displaced)),
+                Err(full) => assert!(matches!(full.cause(), RefusalCause::QueueFull | RefusalCause::Displaced)),
             },
         }
     }

@@ -8,11 +8,11 @@
 //! |---|---|
 //! | [`RateLimiter`](crate::RateLimiter) | in any interval W at most burst + rate · (W + one clock tick) tokens; no token comes late, but after a change of the quota |
 //! | its waiters | first come, first served; a cancelled waiter delays no other |
-//! | [`KeyedLimiter`](crate::KeyedLimiter) | the same for each key that has a slot; memory is fixed at construction |
+//! | [`KeyedLimiter`](crate::KeyedLimiter) | the envelope of a `RateLimiter` for each key that has a slot; memory is fixed at construction |
 //! | [`LimitSet`](crate::LimitSet) | all costs or none; no limit allows more than its envelope and its refunds, and those of reservations are bounded |
 //! | [`Plan`](crate::Plan) | a key under it is never late and at most 256 ns early; plans that mix on a key obey the law of [`trees`](super::trees); a debt is converted once |
 //! | [`QuotaTree`](crate::QuotaTree) | all costs or none; no bucket exceeds its plan by more than its refunds, and those are bounded; a call within a guarantee that is kept for it is served |
-//! | [`redis::RedisTree`](crate::redis::RedisTree) | the same across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
+//! | [`redis::RedisTree`](crate::redis::RedisTree) | the guarantees of a `QuotaTree` across machines, also when processes die and commands are lost: no refund exceeds what the server counts as unsettled |
 //! | [`LiveShare`](crate::quota::LiveShare) | the members of a fleet allow together at most the whole quota's burst and rate, if each learns of a change within the stated delay or has stopped by its fence; with fewer tokens than members, a burst of one each |
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight; while it returns, at most the share of the calls passes, and a few |
@@ -27,7 +27,7 @@
 //! | [`WordLimiter`](crate::words::WordLimiter) | the envelope of its plan over all processes that use the word, killed at any step or not; a token is early by less than 0.4 µs |
 //! | [`WordBulkhead`](crate::words::WordBulkhead) | never more calls in flight than the limit, over all processes; a reclaimed seat gives back exactly what its dead process held |
 //! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |
-//! | [`WordTable`](crate::words::WordTable) | the same for each key that has a slot, and never two bursts for one key, whoever is killed when |
+//! | [`WordTable`](crate::words::WordTable) | the envelope of a `WordLimiter` for each key that has a slot, and never two bursts for one key, whoever is killed when |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | [`io::BytePacer`](crate::io::BytePacer) | all connections of a limit move at most its envelope and what they kept before, a chunk each at most; those that are always busy get equal parts |
 //! | all | no panic on any input, no `unsafe` but in `damper-shm`; a decision takes no lock and allocates nothing, but for the exceptions below |

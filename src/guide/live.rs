@@ -41,7 +41,7 @@
 //! # let peer: std::net::SocketAddr = ([127, 0, 0, 1], 5_000).into();
 //! // For each connection:
 //! let hello = service_fn(async |_: Request<Incoming>| Ok::<_, Infallible>(Response::new(Full::<Bytes>::from("hello"))));
-//! let service = live.for_peer(peer).beside(latencies.layer().layer(limits.for_peer(peer).layer(hello)));
+//! let service = live.for_peer(peer).beside(latencies.layer(limits.for_peer(peer).layer(hello)));
 //! # let _ = service;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -100,7 +100,7 @@
 //! | a server | [`ConcurrencyLayer::new(gate)`](crate::http::ConcurrencyLayer::new) | a response of the status of its kind, or of gRPC |
 //! | a client | `GateLayer::at(`[`ClientGate::new(gate)`](crate::http::ClientGate)`)` | [`CallError::Refused`](crate::CallError) |
 //! | a client of gRPC | the same, with `.completion(AtTrailers::new())` of `damper::tonic`, whose `IntoStatus` the refusal has | a `Status` |
-//! | part of a handler | `gate.ask(..)`, and [`into_response`](crate::http::RefusalResponse::into_response) | the same response |
+//! | part of a handler | `gate.ask(..)`, and [`refusal_response`](crate::http::refusal_response) | the same response |
 //!
 //! # Together with others
 //!

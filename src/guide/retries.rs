@@ -29,7 +29,7 @@
 //! ```
 //!
 //! `call` blocks. [`run`](crate::Retry::run) does the same with futures, awaited directly with the feature `tokio`, or
-//! [sleeping by](crate::retry::RetryRun::sleeping_by) the timer of any runtime. In firmware,
+//! [sleeping by](crate::retry::RepeatedCall::sleeping_by) the timer of any runtime. In firmware,
 //! [`call_sleeping_by`](crate::Retry::call_sleeping_by) takes the timer's delay.
 //!
 //! # Which budget

@@ -75,7 +75,7 @@ fn constant_is_a_setting_too() {
 mod queues {
     use super::*;
     use damper::concurrency::{
-        Admission, AdmissionRequest, Criticality, FullCause, KeyedAdaptiveLimit, LimitBounds, RefusalCause,
+        Admission, AdmissionRequest, Criticality, KeyedAdaptiveLimit, LimitBounds, RefusalCause,
     };
     use damper::{AdaptiveLimit, Bulkhead, KeyedBulkhead};
     use std::pin::{Pin, pin};
@@ -94,11 +94,11 @@ mod queues {
     fn bulkhead_without_a_queue_gets_one() {
         let pool = Bulkhead::new(1);
         let permit = pool.try_acquire().unwrap();
-        assert_eq!(pool.acquire().wait().unwrap_err().cause(), FullCause::NoQueue);
+        assert_eq!(pool.acquire().wait().unwrap_err().cause(), RefusalCause::NoQueue);
         pool.set_queue(1);
         let mut waiting = pin!(pool.acquire().sleeping_by(never));
         assert!(poll(waiting.as_mut()).is_pending());
-        assert_eq!(pool.acquire().wait().unwrap_err().cause(), FullCause::QueueFull);
+        assert_eq!(pool.acquire().wait().unwrap_err().cause(), RefusalCause::QueueFull);
         drop(permit);
         assert!(matches!(poll(waiting), Poll::Ready(Ok(_))));
     }
@@ -115,7 +115,7 @@ mod queues {
         pool.set_queue(1);
         assert_eq!((pool.queued(), pool.places()), (3, 1));
         for left in [2, 1] {
-            assert_eq!(pool.acquire().wait().unwrap_err().cause(), FullCause::QueueFull);
+            assert_eq!(pool.acquire().wait().unwrap_err().cause(), RefusalCause::QueueFull);
             drop(permit.take());
             permit = match poll(waiting.remove(0).as_mut()) {
                 Poll::Ready(permit) => permit.ok(),
@@ -124,7 +124,7 @@ mod queues {
             assert_eq!(pool.queued(), left);
         }
         pool.set_queue(0);
-        assert_eq!(pool.acquire().wait().unwrap_err().cause(), FullCause::NoQueue);
+        assert_eq!(pool.acquire().wait().unwrap_err().cause(), RefusalCause::NoQueue);
         drop(permit);
         assert!(matches!(poll(waiting[0].as_mut()), Poll::Ready(Ok(_))));
     }
@@ -140,7 +140,7 @@ mod queues {
         pool.set_queue(1);
         for call in &mut waiting[..2] {
             let Poll::Ready(Err(full)) = poll(call.as_mut()) else { panic!("it is displaced") };
-            assert_eq!(full.cause(), FullCause::Displaced);
+            assert_eq!(full.cause(), RefusalCause::Displaced);
         }
         assert!(poll(waiting[2].as_mut()).is_pending());
         assert_eq!(pool.queued(), 1);

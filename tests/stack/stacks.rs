@@ -5,7 +5,7 @@
 use crate::support::{self, ClosedPort, Upstream, serve, serve_axum};
 use bytes::Bytes;
 use damper::breaker::State;
-use damper::concurrency::{FullCause, LimitBounds};
+use damper::concurrency::{LimitBounds, RefusalCause};
 use damper::gate::{Answer, AnswerOf, Ask, Ending, Gate, Never, Refusal, RefusalKind, Verdict};
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientGate,
@@ -1142,7 +1142,7 @@ async fn last_limit_of_calls_in_flight_replaces_the_others() {
     let mut client = client_stack().bulkhead(0).concurrency_layer(waiting).service(transport());
     let _held = send(&mut client, upstream.request()).await.unwrap();
     let error = send(&mut client, upstream.request()).await.map(|_| ()).unwrap_err();
-    assert_eq!(BulkheadFull::find_in(&error).unwrap().cause(), FullCause::TimedOut);
+    assert_eq!(BulkheadFull::find_in(&error).unwrap().cause(), RefusalCause::TimedOut);
 
     let hello = || server_stack().admission(Admission::fixed(0)).bulkhead(9).adaptive(LimitBounds::DEFAULT);
     let status = hello().service(service_fn(answered)).oneshot(Request::new(Empties::new())).await.unwrap().status();

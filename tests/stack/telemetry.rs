@@ -3,8 +3,8 @@
 use damper::deadline::SkewGuard;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer, Detail, Head,
-    Limit, LimitDecision, LimitError, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal,
-    ThrottleLayer, client_stack,
+    Limit, LimitDecision, NoWait, PacingLayer, PeerAddress, PerClient, PerHost, RateLimitLayer, Refusal, ThrottleLayer,
+    client_stack,
 };
 use damper::metrics::Exporter;
 use damper::throttle::{AdaptiveThrottle, NoPacing, PacedRetry, Pacer, RemainingDecrease};
@@ -393,7 +393,7 @@ fn exporter_reads_every_keyed_table_of_a_layer() {
             let mut expected = Vec::new();
             for (prefix, limits) in [("", each), (",prefix=ipv4/24", networks)] {
                 let census = limits.census();
-                let tier = census.tiers()[0];
+                let tier = census[0];
                 let mut push = |metric: &str, labels: &str, value: String| {
                     if value != "0" {
                         expected.push(format!("damper_limit_{metric}{{limit={name}{prefix}{labels}}} {value}"));
@@ -753,7 +753,7 @@ impl Limit for FailingLimit {
     type Future = NoWait;
 
     fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> LimitDecision<Self::Future> {
-        LimitDecision::Refuse(Refusal::Failed(LimitError::other("the store is unreachable")))
+        LimitDecision::Refuse(Refusal::failed("the store is unreachable"))
     }
 }
 

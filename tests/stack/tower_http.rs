@@ -187,7 +187,7 @@ async fn tower_http_goes_around_and_inside_of_a_servers_stack() {
 #[tokio::test]
 async fn tower_http_goes_around_and_inside_of_the_live_page() {
     all_pairs_of_a_server!(LivePage::new().build().unwrap());
-    all_pairs_of_a_server!(Latencies::new("all").layer());
+    all_pairs_of_a_server!(Latencies::new("all"));
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn answer_as(kind: &str, parts: &Parts, peer: SocketAddr, stream: impl Asy
         return answer(stream, limit.for_peer(peer).layer(breaker.layer(hello()))).await;
     }
     let limited = limit.decision_log(&DECISIONS).for_peer(peer).layer(breaker.layer(hello()));
-    let timed = parts.latencies.layer().layer(limited);
+    let timed = parts.latencies.layer(limited);
     if kind == "counted" {
         return answer(stream, timed).await;
     }

@@ -114,7 +114,10 @@ impl Kind {
             Self::Flag => "true or false".to_owned(),
             Self::Choice(choices) => choices.join(", "),
             Self::LimitKey => "global, client, path, or header:NAME".to_owned(),
-            Self::HeaderName => "letters, digits, and the other characters of header names".to_owned(),
+            Self::HeaderName => {
+                "letters, digits, and the other characters of header names; no header of HTTP itself, such as host"
+                    .to_owned()
+            }
             Self::Networks => "prefixes of 8 bits or more of IPv4, 7 of IPv6".to_owned(),
             Self::Paths => "each begins with /, and may end with /*".to_owned(),
         }

@@ -263,10 +263,36 @@ pub(crate) fn header_name(text: &str) -> Result<String, Refusal> {
     Ok(text.to_ascii_lowercase())
 }
 
-/// The name of a header.
+/// Headers without which HTTP cannot deliver or read a message, and those with credentials.
+///
+/// A stack removes its own headers from the messages of callers that are not trusted, so it must not own these.
+const STANDARD_HEADERS: [&str; 16] = [
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "grpc-status",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The name of a header that a stack owns: it writes it, and removes those of callers that are not trusted.
 impl Setting for String {
     fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
-        header_name(text(value).ok_or(Refusal::OTHER_KIND)?)
+        let name = header_name(text(value).ok_or(Refusal::OTHER_KIND)?)?;
+        if STANDARD_HEADERS.contains(&name.as_str()) {
+            return Err(Refusal::because(format!("{name} is a header of HTTP itself")));
+        }
+        Ok(name)
     }
 
     fn write(&self, _: &Kind) -> Written {

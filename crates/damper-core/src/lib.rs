@@ -64,6 +64,8 @@
 //! | `decision_log` | `DecisionLog`: the last decisions of limiters, to compute what another quota would have refused |
 //! | [`word32`] | limiter and breaker in words of 32 bits, for firmware: [`RateLimiter32`], [`CircuitBreaker32`] |
 //! | [`words`] | limits on words that the program owns, shared by processes or cores: [`WordLimiter`](words::WordLimiter), [`WordBulkhead`](words::WordBulkhead) |
+//! | [`Acquire`] | a wait that has not begun: for tokens, for the costs of a call, or for a permit |
+//! | [`Reads`] | what gates, retries and pacers read from a call, a response or an outcome: every closure does |
 //! | [`Ramp`] | a gradual return: which share of the calls passes, by the time since an outage, a pause or a start |
 //! | [`setting`] | [`Live`]: a timeout, a wait or the attempts of retries that change while calls are made |
 //! | [`time`] | [`Clock`], the clocks there are, and how to write one; [`Sleep`](time::Sleep), seeds |
@@ -97,6 +99,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+mod acquire;
 #[cfg(feature = "alloc")]
 mod boxed_error;
 pub mod breaker;
@@ -119,6 +122,7 @@ pub mod limit;
 mod out_of_range;
 pub mod quota;
 mod ramp;
+mod reads;
 pub mod retry;
 pub mod setting;
 pub mod shadow;
@@ -133,6 +137,7 @@ pub mod word32;
 #[cfg(target_has_atomic = "64")]
 pub mod words;
 
+pub use acquire::{Acquire, AcquireFuture};
 #[cfg(feature = "alloc")]
 pub use boxed_error::BoxedError;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -141,7 +146,7 @@ pub use breaker::{BreakerConfig, BreakerStatus, CircuitBreaker, CircuitOpen};
 pub use call_error::CallError;
 pub use concurrency::{AdaptiveLimit, Bulkhead, BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
-pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, SetQueueRefusal};
+pub use concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use concurrency::{KeyedAdaptiveLimit, KeyedBulkhead};
 pub use deadline::{Deadline, DeadlineExceeded};
@@ -154,7 +159,7 @@ pub use keyed::{QuotaTree, TreeDenied, TreeRefusal, TreeReservation};
 #[cfg(feature = "std")]
 pub use limit::Striped;
 pub use limit::{
-    Acquire, Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
+    Alignment, Allowed, Denied, FixedWindow, KeyedAlgorithm, LeakyBucket, LeakyQueue, Lease, LeaseReservation,
     LeasingBucket, LimitSet, LimitSetDenied, LimitSetQuotaError, Limiter, Pausable, RateLimiter, Reservation,
     SetReservation, SlidingCounter, TokenBucket, Usage,
 };
@@ -165,6 +170,7 @@ pub use out_of_range::OutOfRange;
 pub use quota::Plan;
 pub use quota::{ParseQuotaError, Quota, SetQuotaError};
 pub use ramp::Ramp;
+pub use reads::Reads;
 pub use retry::{Backoff, Retry, RetryBudget, RetryError};
 pub use setting::Live;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]

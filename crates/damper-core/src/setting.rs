@@ -13,30 +13,28 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::num::NonZeroU64;
 use core::time::Duration;
+use sealed::LiveValue;
 
 pub(crate) mod sealed {
+    use core::fmt;
     use core::num::NonZeroU64;
 
-    pub trait Word {
+    /// A value that fits one atomic word, as a [`Live`](super::Live) needs it.
+    ///
+    /// It is a `Duration`, or the [`RetrySchedule`](crate::retry::RetrySchedule) of a retry policy.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot change while calls are made",
+        note = "the values of a `Live` are `Duration` and `damper::retry::RetrySchedule`"
+    )]
+    pub trait LiveValue: Copy + fmt::Debug + 'static {
         fn to_word(self) -> NonZeroU64;
 
         fn of_word(word: NonZeroU64) -> Self;
     }
 }
 
-/// A value that a [`Live`] can have: a `Duration`, or the [`RetrySchedule`](crate::retry::RetrySchedule) of a retry policy.
-///
-/// It is sealed, because each of these values fits one atomic word.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot change while calls are made",
-    note = "the values of a `Live` are `Duration` and `damper::retry::RetrySchedule`"
-)]
-pub trait LiveValue: Copy + fmt::Debug + sealed::Word + 'static {}
-
 /// At most 584 years. A longer one counts as that.
-impl LiveValue for Duration {}
-
-impl sealed::Word for Duration {
+impl LiveValue for Duration {
     #[inline]
     fn to_word(self) -> NonZeroU64 {
         let nanos = u64::try_from(self.as_nanos()).unwrap_or(u64::MAX);
@@ -219,7 +217,7 @@ impl<T: LiveValue> fmt::Debug for Setting<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::sealed::Word;
+    use super::sealed::LiveValue;
     use super::*;
 
     #[test]

@@ -83,7 +83,7 @@
 //! | [`ConcurrencyLayer`] | [`bulkhead`](ConcurrencyLayer::bulkhead), [`adaptive`](ConcurrencyLayer::adaptive) | key: [`bulkhead_by`](ConcurrencyLayer::bulkhead_by), [`adaptive_by`](ConcurrencyLayer::adaptive_by) | [`new`](ConcurrencyLayer::new), with any [gate](damper_core::gate) |
 //! | [`ClientConcurrencyLayer`] | [`bulkhead`](ClientConcurrencyLayer::bulkhead), [`adaptive`](ClientConcurrencyLayer::adaptive) | host: [`bulkhead_per_host`](ClientConcurrencyLayer::bulkhead_per_host), [`adaptive_per_host`](ClientConcurrencyLayer::adaptive_per_host) | [`new`](ClientConcurrencyLayer::new), with the same |
 //! | [`CircuitBreakerLayer`] | [`single`](CircuitBreakerLayer::single) | host: [`per_host`](CircuitBreakerLayer::per_host) | [`new`](CircuitBreakerLayer::new), with any [gate](damper_core::gate) |
-//! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`PacerOf`](damper_core::gate::PacerOf) a [`Head`] |
+//! | [`PacingLayer`] | `single` | host: `per_host` | [`sleeping_by`](PacingLayer::sleeping_by), with any [`PacerSource`](damper_core::gate::PacerSource) that [reads](damper_core::Reads) pacers from a [`Head`] |
 //! | [`ThrottleLayer`] | [`single`](ThrottleLayer::single) | host: [`per_host`](ThrottleLayer::per_host) | [`new`](ThrottleLayer::new), with any [gate](damper_core::gate) |
 //!
 //! [`RetryLayer`] takes its retries from one [budget](damper_core::retry::Budget) for all requests, from one for
@@ -202,25 +202,25 @@ pub use concurrency::{
     AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
     ClientConcurrencyService, ConcurrencyLayer, ConcurrencyService, RequestClasses, ShadowedGate,
 };
-pub use criticality::{CallClass, ClassHeaders, ClientCriticalityLayer, CriticalityLayer, TenantNameError};
-pub use deadline::{ClientDeadlineLayer, DeadlineLayer, DeadlineService, Deadlines, RequestDeadline, TimeoutUnit};
+pub use criticality::{CallClass, ClassHeaders, ClientCriticalityLayer, CriticalityLayer};
+pub use deadline::{ClientDeadlineLayer, DeadlineLayer, RequestDeadline, TimeoutUnit};
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 pub use limit::{
-    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited, NoWait, PerClient,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, NoWait, PerClient,
     RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
 };
-pub use pacing::{HostPacers, HttpHints, PacingLayer, PacingService};
+pub use pacing::{HostPacers, PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
-pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, RefusalResponse, Refused};
+pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, Refused, refusal_response};
 pub use retry::{
     Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
     RetryProtocol, Retrying, TransientFailures,
 };
 pub use stack::{
-    AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart,
-    Explanation, HttpClient, HttpProtocol, PartOutcome, RequestNotMade, ServerStack, StackError, StackPart,
-    StackProtocol, client_stack, server_stack,
+    AttemptTimedOut, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart, Explanation,
+    HttpClient, HttpProtocol, PartOutcome, RequestNotMade, ServerStack, StackError, StackPart, StackProtocol,
+    client_stack, server_stack,
 };
 pub use throttle::{ThrottleLayer, ThrottlePerHost, ThrottleService};
 pub use timed_body::{ReaderStalled, STALL_LIMIT};

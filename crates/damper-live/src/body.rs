@@ -14,8 +14,6 @@ use damper_http::internal::{BodyLimits, timed_body};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-pub use super::stream::SlowReader;
-
 /// The body of a response of the page: a text, or a stream of events.
 #[derive(Debug)]
 pub struct LiveBody(Content);
@@ -49,22 +47,20 @@ impl Default for LiveBody {
 }
 
 /// Returns the error of a stream of events, which its timer may have dropped.
-fn slow_reader(error: &(dyn Error + Send + Sync + 'static)) -> SlowReader {
-    let stalled = || error.downcast_ref::<ReaderStalled>().map(ReaderStalled::limit).unwrap_or_default();
-    error.downcast_ref().copied().unwrap_or_else(|| SlowReader::new(stalled()))
+fn stalled(error: &(dyn Error + Send + Sync + 'static)) -> ReaderStalled {
+    error.downcast_ref().copied().unwrap_or(ReaderStalled::new(Duration::ZERO))
 }
 
 impl http_body::Body for LiveBody {
     type Data = Bytes;
-    type Error = SlowReader;
+    type Error = ReaderStalled;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, SlowReader>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ReaderStalled>>> {
         match &mut self.0 {
             Content::Text(text) => Poll::Ready(text.take().map(|text| Ok(Frame::data(text)))),
-            Content::Events(stream) => stream
-                .as_mut()
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(|error| slow_reader(&*error)))),
+            Content::Events(stream) => {
+                stream.as_mut().poll_frame(cx).map(|frame| frame.map(|frame| frame.map_err(|error| stalled(&*error))))
+            }
         }
     }
 

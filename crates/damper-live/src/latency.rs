@@ -25,7 +25,7 @@ const SHAPE: Config = match Config::new(PRECISION, LARGEST) {
     Err(_) => panic!("the shape of the histogram"),
 };
 
-/// The latencies of a service's calls, for the page.
+/// The latencies of a service's calls, for the page. It is the layer that records them.
 ///
 /// Clones share one histogram, of 10 KiB and a relative error of 3 %. To record a latency takes two readings of the clock and one addition
 /// to an atomic count: no lock and no allocation. Readers change nothing.
@@ -85,10 +85,12 @@ impl Latencies {
         _ = self.0.ticks.increment(ticks.min((1 << LARGEST) - 1));
     }
 
-    /// Makes a layer that records each response of a service.
-    #[must_use]
-    pub fn layer(&self) -> LatencyLayer {
-        LatencyLayer(self.clone())
+    /// Records how long a service takes for each response.
+    ///
+    /// A latency lasts from the call to the head of the response. A response with any status counts; an error and a call that is dropped
+    /// do not.
+    pub fn layer<S>(&self, service: S) -> Timed<S> {
+        Timed { service, latencies: self.clone() }
     }
 
     /// Returns all that was recorded so far.
@@ -124,21 +126,7 @@ impl fmt::Debug for Latencies {
     }
 }
 
-/// A layer that records how long a service takes for each response. Made by [`Latencies::layer`].
-///
-/// A latency lasts from the call to the head of the response. A response with any status counts; an error and a call that is dropped
-/// do not.
-#[derive(Clone, Debug)]
-pub struct LatencyLayer(Latencies);
-
-impl LatencyLayer {
-    /// Records the latencies of a service.
-    pub fn layer<S>(&self, service: S) -> Timed<S> {
-        Timed { service, latencies: self.0.clone() }
-    }
-}
-
-impl<S> tower_layer::Layer<S> for LatencyLayer {
+impl<S> tower_layer::Layer<S> for Latencies {
     type Service = Timed<S>;
 
     fn layer(&self, service: S) -> Timed<S> {
@@ -146,7 +134,7 @@ impl<S> tower_layer::Layer<S> for LatencyLayer {
     }
 }
 
-/// A service whose latencies are recorded. Made by [`LatencyLayer`].
+/// A service whose latencies are recorded. Made by [`Latencies::layer`].
 #[derive(Clone, Debug)]
 pub struct Timed<S> {
     service: S,

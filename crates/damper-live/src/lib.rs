@@ -77,9 +77,9 @@ mod service;
 mod stream;
 mod token;
 
-pub use beside::Beside;
-pub use body::{BesideBody, SlowReader};
-pub use latency::{Latencies, LatencyLayer};
+use beside::Beside;
+pub use body::BesideBody;
+pub use latency::Latencies;
 pub use page::{LivePage, LivePageError};
 pub use primitives::{ChangeQuota, SwitchBreaker};
 pub use recorder::LiveRecorder;

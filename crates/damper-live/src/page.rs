@@ -70,7 +70,7 @@ const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100
 /// let app: Router = Router::new()
 ///     .route("/", get(|| async { "hello" }))
 ///     .layer(RateLimitLayer::new(PerClient::new(clients)).decision_log(&DECISIONS))
-///     .layer(latencies.layer())
+///     .layer(latencies)
 ///     .nest_service("/damper", live); // after the layers, so that they do not count its requests
 ///
 /// let server = async {

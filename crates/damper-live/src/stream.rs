@@ -7,12 +7,12 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bytes::Bytes;
-use core::fmt;
 use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker, ready};
 use core::time::Duration;
 use damper_core::keyed::ClientAddress;
+use damper_http::ReaderStalled;
 use http_body::Body;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::{Instant, Sleep};
@@ -146,35 +146,6 @@ impl Drop for Frame {
     }
 }
 
-/// The browser has not read what was sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SlowReader {
-    unread_for: Duration,
-}
-
-impl SlowReader {
-    /// Creates the error of a stream that was dropped because its browser took nothing for so long.
-    pub(super) const fn new(unread_for: Duration) -> Self {
-        Self { unread_for }
-    }
-
-    /// Returns how long the last sample was on its way.
-    #[must_use]
-    pub const fn unread_for(&self) -> Duration {
-        self.unread_for
-    }
-}
-
-impl fmt::Display for SlowReader {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a browser has not read a sample of the live page for {:?}", self.unread_for)
-    }
-}
-
-damper_core::internal::debug_by_display!(SlowReader);
-
-impl core::error::Error for SlowReader {}
-
 impl EventStream {
     pub(super) fn new(shared: Arc<Shared>, place: Place) -> Self {
         let rest = shared.hello();
@@ -200,7 +171,7 @@ impl EventStream {
     }
 
     /// Returns the next part of an event, once it is there and the last one is written.
-    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, SlowReader>> {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ReaderStalled>> {
         let interval = self.shared.sampler.interval();
         loop {
             if self.frame.is_unwritten(cx) {
@@ -208,7 +179,7 @@ impl EventStream {
                 let now = Instant::now();
                 let unread_for = now.saturating_duration_since(self.sent_at);
                 if unread_for >= self.shared.patience {
-                    return Poll::Ready(Err(SlowReader { unread_for }));
+                    return Poll::Ready(Err(ReaderStalled::new(self.shared.patience)));
                 }
                 self.sleep.as_mut().reset(now + interval.min(self.shared.patience.saturating_sub(unread_for)));
                 continue;
@@ -231,12 +202,12 @@ impl EventStream {
 
 impl Body for EventStream {
     type Data = Bytes;
-    type Error = SlowReader;
+    type Error = ReaderStalled;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, SlowReader>>> {
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, ReaderStalled>>> {
         self.get_mut().poll_part(cx).map(|part| Some(part.map(http_body::Frame::data)))
     }
 }

@@ -204,9 +204,7 @@ mod server;
 mod telemetry;
 
 pub use client::{Client, ClientBuilder, ClientError, MeshBackoff, MeshHints};
-pub use deadline::{
-    DEADLINE_URN, DeadlineError, DeadlineReport, Iso8601, Receipt, ReceivedDeadline, SpecifiedDeadline,
-};
+pub use deadline::{DEADLINE_URN, DeadlineReport, Iso8601, Receipt, ReceivedDeadline, SpecifiedDeadline};
 pub use document::{
     Call, Capabilities, Fragment, LimitCapability, MeshDuration, MeshError, Meta, RateLimitUsage, RateLimited,
     ReadError, Request, Response, Scope, TimeUnit, Warnings,

@@ -4,11 +4,14 @@ use crate::sealed::{REFUSED, REQUIRED};
 use core::error::Error;
 use core::fmt;
 use damper_core::OutOfRange;
+use damper_core::words::Seat;
 use rustix::fs::SealFlags;
 use std::ffi::OsString;
 use std::io;
 
-/// The error of words that cannot be shared: what was found and what is required.
+/// The error of words that cannot be shared, or of a worker that cannot be started.
+///
+/// It says what was found and what is required.
 #[non_exhaustive]
 pub enum SharedWordsError {
     /// The number of words is out of range.
@@ -43,6 +46,8 @@ pub enum SharedWordsError {
         /// The number of descriptors that came with the message; they are closed.
         found: usize,
     },
+    /// Each seat has a worker.
+    NoVacantSeat,
     /// A system call failed.
     #[non_exhaustive]
     System {
@@ -101,6 +106,7 @@ impl fmt::Display for SharedWordsError {
                 write!(f, "{variable} is \"{}\", it must be a number that the supervisor sets", value.display())
             }
             Self::Descriptors { found } => write!(f, "the message has {found} descriptors, it must have 1"),
+            Self::NoVacantSeat => write!(f, "all {} seats have workers", Seat::COUNT),
             Self::System { call, source } => write!(f, "{call} failed: {source}"),
         }
     }

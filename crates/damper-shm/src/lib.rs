@@ -110,4 +110,4 @@ mod workers;
 
 pub use error::SharedWordsError;
 pub use shared_words::SharedWords;
-pub use workers::{Exited, SpawnError, Workers, inherited_seat};
+pub use workers::{Exited, Workers, inherited_seat};

@@ -4,7 +4,6 @@ use crate::error::SharedWordsError;
 use crate::shared_words::{SharedWords, inherited_number};
 use alloc::string::ToString;
 use alloc::vec::Vec;
-use core::error::Error;
 use core::fmt;
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
@@ -87,20 +86,21 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     ///
-    /// [`SpawnError::NoVacantSeat`] if all eight seats have workers, [`SpawnError::Words`] if the words cannot be passed, and
-    /// [`SpawnError::Start`] if the process cannot be started. No seat is taken then.
-    pub fn spawn(&mut self, mut command: Command) -> Result<Seat, SpawnError> {
-        let vacant = Seat::all().find(|seat| self.seats[place(*seat)].is_none()).ok_or(SpawnError::NoVacantSeat)?;
-        self.shared.pass_to(&mut command).map_err(SpawnError::Words)?;
+    /// [`SharedWordsError::NoVacantSeat`] if all eight seats have workers, and [`SharedWordsError::System`] if the words cannot be
+    /// passed or the process cannot be started or waited for, which needs Linux 5.3. No seat is taken then.
+    pub fn spawn(&mut self, mut command: Command) -> Result<Seat, SharedWordsError> {
+        let vacant =
+            Seat::all().find(|seat| self.seats[place(*seat)].is_none()).ok_or(SharedWordsError::NoVacantSeat)?;
+        self.shared.pass_to(&mut command)?;
         command.env(VARIABLE, vacant.number().to_string());
-        let mut child = command.spawn().map_err(SpawnError::Start)?;
+        let mut child = command.spawn().map_err(SharedWordsError::system("spawn"))?;
         let pidfd = match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
             Ok(pidfd) => pidfd,
             Err(errno) => {
                 // A worker that cannot be waited for would keep its seat for ever.
-                child.kill().and_then(|()| child.wait()).map_err(SpawnError::Start)?;
+                child.kill().and_then(|()| child.wait()).map_err(SharedWordsError::system("kill"))?;
                 self.reclaim(vacant);
-                return Err(SpawnError::Start(errno.into()));
+                return Err(SharedWordsError::system("pidfd_open")(errno));
             }
         };
         self.seats[place(vacant)] = Some(Worker { child, pidfd });
@@ -202,38 +202,5 @@ pub struct Exited {
 impl fmt::Display for Exited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "worker {} in seat {}: {}", self.id, self.seat.number(), self.status)
-    }
-}
-
-/// The error of a worker that could not be started.
-#[non_exhaustive]
-pub enum SpawnError {
-    /// Each seat has a worker.
-    NoVacantSeat,
-    /// The words could not be passed.
-    Words(SharedWordsError),
-    /// The process could not be started, or not be waited for, which needs Linux 5.3.
-    Start(io::Error),
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoVacantSeat => write!(f, "all {} seats have workers", Seat::COUNT),
-            Self::Words(error) => error.fmt(f),
-            Self::Start(error) => write!(f, "the worker could not be started: {error}"),
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(SpawnError);
-
-impl Error for SpawnError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::NoVacantSeat => None,
-            Self::Words(error) => error.source(),
-            Self::Start(error) => Some(error),
-        }
     }
 }

@@ -3,7 +3,7 @@
 use crate::status::{code_of, gave_up_message, status, unknown_status, usual_wait};
 use crate::transport::ending_of;
 use crate::verdict::retry_after;
-use crate::{AtTrailers, GrpcHints, GrpcRetries};
+use crate::{AtTrailers, GrpcRetries};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -21,7 +21,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The protocol gRPC, for a [client's stack](damper_http::client_stack).
 ///
-/// Breakers and throttles judge by [`AtTrailers`], retries and hedges by [`GrpcRetries`], pacing reads [`GrpcHints`], and a refusal is a
+/// Breakers and throttles judge by [`AtTrailers`], retries and hedges by [`GrpcRetries`], pacing reads the hints of statuses and headers, and a refusal is a
 /// status.
 ///
 /// | the call was ended by | the status, whose source is the refusal |
@@ -97,7 +97,7 @@ impl<V: Clone> StackProtocol for Grpc<V> {
     type Completion = AtTrailers<V>;
     type Rejections = AtTrailers;
     type Retries = GrpcRetries;
-    type Hints = GrpcHints;
+    type Hints = Self;
 
     fn completion(&self) -> AtTrailers<V> {
         self.completion.clone()
@@ -111,8 +111,8 @@ impl<V: Clone> StackProtocol for Grpc<V> {
         self.retries
     }
 
-    fn hints(&self) -> GrpcHints {
-        GrpcHints
+    fn hints(&self) -> Self {
+        self.clone()
     }
 
     fn ended(part: StackPart, error: BoxError) -> BoxError {

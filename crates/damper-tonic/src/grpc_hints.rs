@@ -1,9 +1,11 @@
 //! Reads what a response of gRPC says about the server's limit.
 
+use crate::Grpc;
 use crate::verdict::{PUSHBACK, pushback_in, retry_after_in};
 use core::time::Duration;
-use damper_core::throttle::{Hints, ReadHints};
-use damper_http::{HttpHints, ResponseHead};
+use damper_core::Reads;
+use damper_core::throttle::Hints;
+use damper_http::{HttpProtocol, ResponseHead};
 use http::HeaderName;
 use tonic::Code;
 
@@ -15,7 +17,7 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// |---|---|
 /// | the status `RESOURCE_EXHAUSTED`, with any of the three that follow | a rejection |
 /// | `grpc-retry-pushback-ms`, or else the `google.rpc.RetryInfo` of the status, with a rejection | the time after which the server wants the call again |
-/// | the headers of rate limits, which the handlers of tonic set as metadata | what remains: see [`HttpHints`] |
+/// | the headers of rate limits, which the handlers of tonic set as metadata | what remains: see [`HttpProtocol`] |
 /// | the status `RESOURCE_EXHAUSTED` with none of them | no sign that a limit of calls was the reason: servers also say it of messages that are too large, or of a full disk |
 /// | the statuses `UNAVAILABLE`, `DEADLINE_EXCEEDED`, `CANCELLED` and `UNKNOWN` | no sign that the limit has seen the call |
 /// | any other status, or messages | a call that the limit accepted |
@@ -25,30 +27,25 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
-/// use damper::Quota;
+/// use damper::{Quota, Reads};
 /// use damper::http::{HostPacers, PacingLayer, ResponseHead};
-/// use damper::throttle::{Hints, ReadHints};
-/// use damper::tonic::{Grpc, GrpcHints};
+/// use damper::throttle::Hints;
+/// use damper::tonic::Grpc;
 ///
 /// # async fn sleep(_: std::time::Duration) {}
 /// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_second(100)), sleep)
 ///     .protocol(Grpc::new())
 ///     .hints(|head: &ResponseHead<'_>| match head.headers.get("grpc-status") {
 ///         Some(status) if status == "8" => Hints::REJECTED,
-///         _ => GrpcHints.hints(head),
+///         _ => Grpc::new().read_from(head),
 ///     });
 /// # let _ = layer;
 /// ```
 ///
 /// A status that comes after messages, in the trailers, is not read: such a call cannot be made again.
-///
-/// It is part of [`Grpc`](crate::Grpc), the protocol of a [`PacingLayer`](damper_http::PacingLayer).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct GrpcHints;
-
-impl ReadHints<ResponseHead<'_>> for GrpcHints {
-    fn hints(&self, head: &ResponseHead<'_>) -> Hints {
-        let of_http = HttpHints::read(head);
+impl<V> Reads<ResponseHead<'_>, Hints> for Grpc<V> {
+    fn read_from(&self, head: &ResponseHead<'_>) -> Hints {
+        let of_http = HttpProtocol.read_from(head);
         let Some(status) = head.headers.get(STATUS) else { return of_http };
         let hints = match Code::from_bytes(status.as_bytes()) {
             _ if of_http.is_rejected() => Hints::REJECTED.retry_after(wait_in(head).or(of_http.retry_after)),

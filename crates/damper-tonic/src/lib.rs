@@ -119,7 +119,6 @@ mod verdict;
 pub use at_trailers::AtTrailers;
 pub use grpc::Grpc;
 pub use grpc_endings::GrpcEndings;
-pub use grpc_hints::GrpcHints;
 pub use grpc_retries::GrpcRetries;
 pub use interceptor::RateLimitInterceptor;
 pub use status::{IntoStatus, status_of_refusal};

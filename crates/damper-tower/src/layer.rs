@@ -271,7 +271,7 @@ impl<G, J> PlainLayer<G, J> {
 impl<G, Z, J> PlainLayer<Waits<G, Z>, J> {
     /// Sets how much time a request has left, beyond which it does not wait. Default: it has no deadline.
     ///
-    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`TimeLeft`](damper_core::gate::TimeLeft). A call whose
+    /// By a closure, or for requests of HTTP by `damper::http::RequestDeadline`: see [`Reads`](damper_core::Reads). A call whose
     /// deadline has passed is refused by a bulkhead even if a slot is free.
     ///
     /// # Examples

@@ -88,6 +88,6 @@ mod unwinding;
 
 pub use judge::{ClassifyResult, EveryErr, OkOrErr};
 pub use layer::{GateLayer, PlainLayer};
-pub use pacing::{PacingLayer, PacingService};
+pub use pacing::PacingLayer;
 pub use plain::Plain;
 pub use service::GateService;

@@ -514,6 +514,7 @@ fn every_rule_of_plans_that_is_left_out_is_noticed() {
     assert!(unnoticed.is_empty(), "{unnoticed:#?}");
 }
 
+// CLAIM: redis::RedisTree
 #[test]
 fn lost_bucket_begins_empty_and_gives_nothing_back() {
     let tags = SlotTags::single();

@@ -1,6 +1,7 @@
 //! The file, and the mistakes in it.
 
-use damper::decision_log::{Decision, ParseDecisionError};
+use damper::InvalidText;
+use damper::decision_log::Decision;
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
@@ -56,7 +57,7 @@ pub struct DecisionFileError {
 #[non_exhaustive]
 pub enum LineError {
     /// It is no decision.
-    Decision(ParseDecisionError),
+    Decision(InvalidText),
     /// No number follows `lost`.
     Lost {
         /// The text that follows it.

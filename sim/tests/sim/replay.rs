@@ -137,7 +137,10 @@ fn errors_name_the_line_and_what_is_allowed() {
     for (text, error) in [
         ("# a comment\n\n1 a 1 yes", "line 3: the answer is \"yes\", it must be allowed or refused"),
         ("lost many", "line 1: lost is followed by \"many\", it must be a number from 0 to 18446744073709551615"),
-        ("1 a 1 allowed\n2", "line 2: the line has 1 fields, a decision has 4: microseconds, key, cost and answer"),
+        (
+            "1 a 1 allowed\n2",
+            "line 2: the decision is \"2\", it must be of 4 fields: microseconds, key, cost and answer",
+        ),
     ] {
         assert_eq!(text.parse::<DecisionFile>().map_err(|error| error.to_string()), Err(error.to_owned()));
     }

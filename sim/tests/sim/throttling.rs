@@ -3,9 +3,9 @@
 #![allow(clippy::cast_precision_loss, reason = "counts are far below 2^52 here")]
 #![allow(clippy::float_cmp, reason = "these are exact: the same computation twice, or whole numbers")]
 
-use damper::Quota;
-use damper::http::{HttpHints, ResponseHead};
+use damper::http::{HttpProtocol, ResponseHead};
 use damper::throttle::{Hints, Moment, Strategy};
+use damper::{Quota, Reads};
 use damper_sim::concurrency::bars::Bar;
 use damper_sim::random::Random;
 use damper_sim::throttling::bars::{
@@ -363,7 +363,7 @@ impl Throttle for ReadingHeader {
             if hints.is_rejected() { http::StatusCode::TOO_MANY_REQUESTS } else { http::StatusCode::OK };
         let remaining = hints.remaining.expect("each response says what remains");
         response.headers_mut().insert(self.name, remaining.into());
-        self.throttle.answered(&HttpHints::read(&ResponseHead::of(&response)), now, chance)
+        self.throttle.answered(&HttpProtocol.read_from(&ResponseHead::of(&response)), now, chance)
     }
 }
 

@@ -4,10 +4,11 @@ use super::{ClientConcurrencyLimit, ConfiguredPacers, OptionalLayer, OptionalRet
 use crate::live::{Reload, SettingChange, apply_changed};
 use crate::settings::{ClientDeadlineSettings, ClientLayers, ClientRateLimitSettings};
 use bytes::Bytes;
+use damper_core::Reads;
 use damper_core::gate::{PerKey, Waits};
 use damper_core::limit::RateLimiter;
 use damper_core::retry::{Hedge, RetryBudget, RetrySchedule};
-use damper_core::throttle::{KeyedThrottle, ReadHints};
+use damper_core::throttle::{Hints, KeyedThrottle};
 use damper_core::time::{DefaultClock, TokioSleep};
 use damper_core::{Live, OutOfRange, Quota};
 use damper_http::internal::{AttemptParts, CallParts, GatePart, LayerPart, OptionalRewrite, PaceOnly, RepeatParts};
@@ -163,7 +164,7 @@ impl<P> ConfiguredClientStack<P> {
 
 impl<P> ConfiguredClientStack<P>
 where
-    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>>> + Clone,
+    P: StackProtocol<Hints: for<'a> Reads<ResponseHead<'a>, Hints>> + Clone,
 {
     /// Returns the stack of damper-http, to replace a part of it.
     pub fn parts(&self) -> ConfiguredClientParts<P> {
@@ -228,7 +229,7 @@ where
 
 impl<S, P> Layer<S> for ConfiguredClientStack<P>
 where
-    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>>> + Clone,
+    P: StackProtocol<Hints: for<'a> Reads<ResponseHead<'a>, Hints>> + Clone,
     ConfiguredClientParts<P>: Layer<S>,
 {
     type Service = <ConfiguredClientParts<P> as Layer<S>>::Service;

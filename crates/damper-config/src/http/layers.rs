@@ -30,7 +30,7 @@ use damper_http::internal::{Repeating, Unjudged};
 #[cfg(feature = "tokio")]
 use damper_http::{
     AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, DeadlineLayer,
-    HedgeLayer, HttpHints, HttpRetries, PacingLayer, RequestDeadline, RetryLayer,
+    HedgeLayer, HttpProtocol, HttpRetries, PacingLayer, RequestDeadline, RetryLayer,
 };
 use damper_http::{CircuitBreakerLayer, PerHost, TargetHost, ThrottleLayer, ThrottlePerHost};
 #[cfg(all(feature = "tower", feature = "tokio"))]
@@ -120,7 +120,7 @@ impl HedgeSettings {
 
 /// A pacing layer that retries rejected calls itself.
 #[cfg(feature = "tokio")]
-type PacingAlone<B> = PacingLayer<ConfiguredPacers, HttpHints, Repeating<B, HttpRetries<Unjudged>, TokioSleep>>;
+type PacingAlone<B> = PacingLayer<ConfiguredPacers, HttpProtocol, Repeating<B, HttpRetries<Unjudged>, TokioSleep>>;
 
 #[cfg(feature = "tokio")]
 impl PacingSettings {

@@ -123,6 +123,8 @@ pub enum ConfiguredLimitError {
         /// The section with `mark = true`, such as `server.http.ratelimit`.
         section: String,
     },
+    /// The key `mark_header` names a header that has the class or the tenant of requests.
+    MarkHeader(String),
 }
 
 impl From<OutOfRange> for ConfiguredLimitError {
@@ -144,6 +146,12 @@ impl fmt::Display for ConfiguredLimitError {
             Self::Proxies(error) => error.fmt(f),
             Self::NotKeyed { algorithm } => write!(f, "{algorithm} is an algorithm for all requests together only"),
             Self::Header(name) => write!(f, "{name:?} is no name of a header"),
+            Self::MarkHeader(name) => {
+                write!(
+                    f,
+                    "ratelimit.mark_header is {name:?}, it must differ from stack.class_header and stack.tenant_header"
+                )
+            }
             Self::Marks { section } => {
                 write!(
                     f,

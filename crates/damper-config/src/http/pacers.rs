@@ -2,7 +2,8 @@
 
 use crate::settings::{ConfiguredStrategy, PacingSettings};
 use damper_core::OutOfRange;
-use damper_core::gate::{PacerOf, PacerSource};
+use damper_core::Reads;
+use damper_core::gate::PacerSource;
 use damper_core::throttle::Pacer;
 use damper_core::time::DefaultClock;
 use damper_http::{Head, HostPacers};
@@ -43,12 +44,12 @@ impl PacerSource for ConfiguredPacers {
     type Pacer = Arc<Pacer<ConfiguredStrategy>>;
 }
 
-impl PacerOf<Head<'_>> for ConfiguredPacers {
+impl Reads<Head<'_>, <Self as PacerSource>::Pacer> for ConfiguredPacers {
     #[inline]
-    fn pacer(&self, head: &Head<'_>) -> Self::Pacer {
+    fn read_from(&self, head: &Head<'_>) -> <Self as PacerSource>::Pacer {
         match self {
             Self::Single(pacer) => Arc::clone(pacer),
-            Self::PerHost(hosts) => hosts.pacer(head),
+            Self::PerHost(hosts) => hosts.read_from(head),
         }
     }
 }

@@ -58,7 +58,8 @@ impl ServerLayers {
     ///
     /// # Errors
     ///
-    /// [`ConfiguredLimitError`], never with settings in their ranges.
+    /// [`ConfiguredLimitError::MarkHeader`] if marks have the header of classes or tenants, and no other with settings
+    /// in their ranges.
     ///
     /// # Examples
     ///
@@ -76,6 +77,11 @@ impl ServerLayers {
     /// ```
     pub fn server_stack(&self) -> Result<ConfiguredServerStack, ConfiguredLimitError> {
         let name = self.name();
+        if let Some(header) = &self.ratelimit.mark_header
+            && [&self.stack.class_header, &self.stack.tenant_header].map(Option::as_ref).contains(&Some(header))
+        {
+            return Err(ConfiguredLimitError::MarkHeader(header.clone()));
+        }
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
         let concurrency = ServerConcurrencyLimit::of(self);
         let timeout = self.stack.deadline().then(|| Arc::new(Live::new(self.deadline.timeout())));

@@ -255,3 +255,14 @@ async fn stack_of_settings_explains_a_request() {
          not refused"
     );
 }
+
+#[test]
+fn marks_need_a_header_of_their_own() {
+    for header in ["x-criticality", "x-tenant"] {
+        let text = format!("stack = {{ {ADMISSION} }}\nratelimit = {{ mark = true, mark_header = '{header}' }}");
+        let settings = Sources::new().toml("app", &format!("[server.http]\n{text}")).load().unwrap();
+        let error = settings.server.http.server_stack().unwrap_err().to_string();
+        let rule = "it must differ from stack.class_header and stack.tenant_header";
+        assert_eq!(error, format!("ratelimit.mark_header is {header:?}, {rule}"));
+    }
+}

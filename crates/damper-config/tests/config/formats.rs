@@ -98,6 +98,16 @@ fn each_format_knows_the_line_of_a_mistake() {
 }
 
 #[test]
+fn columns_count_characters_and_start_at_the_line() {
+    let error = |text: &str| Sources::new().text("app", Format::Json, text).load().expect_err(text).to_string();
+    let umlauts = error(r#"{"server": {"http": {"größe": 1, "ratelimit": {"burst": 0}}}}"#);
+    assert!(umlauts.contains("app:1:57: server.http.ratelimit.burst is 0,"), "{umlauts}");
+    // Spaces before the first brace move the first line only.
+    let broken = "{\n \"server\": nulll}";
+    assert_eq!(error(&format!("    {broken}")), error(broken));
+}
+
+#[test]
 fn deep_nesting_is_an_error_in_each_format() {
     let deep = |open: &str, inner: &str, close: &str| open.repeat(5_000) + inner + &close.repeat(5_000);
     for (format, text) in [

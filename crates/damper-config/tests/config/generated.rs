@@ -1,4 +1,4 @@
-//! The files generated from the keys are checked in, and up to date. `DAMPER_WRITE=1` writes it.
+//! The files generated from the keys are checked in, and up to date. `DAMPER_WRITE=1` writes them.
 
 use damper_config::{Settings, Sources, json_schema, reference, sample};
 use std::path::Path;

@@ -6,13 +6,20 @@ use damper_core::throttle::Hints;
 use std::time::Duration;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 58] = [
+const BROKEN: [(&str, &[&str]); 59] = [
     (
         "[server.http.stack]\nclass_header = ''\ntenant_header = 'größe'\n[client.http.stack]\nclass_header = true",
         &[
             "app.toml:2:1: server.http.stack.class_header is \"\", it must be the name of a header such as \"x-name\" (a name has 1 to 256 characters, this has 0)",
             "app.toml:3:1: server.http.stack.tenant_header is \"größe\", it must be the name of a header such as \"x-name\" ('ö' is no character of header names)",
             "app.toml:5:1: client.http.stack.class_header is true, it must be the name of a header such as \"x-name\"",
+        ],
+    ),
+    (
+        "[server.http.stack]\nclass_header = 'Host'\n[server.http.ratelimit]\nmark = true\nmark_header = 'content-length'",
+        &[
+            "app.toml:2:1: server.http.stack.class_header is \"Host\", it must be the name of a header such as \"x-name\" (host is a header of HTTP itself)",
+            "app.toml:5:1: server.http.ratelimit.mark_header is \"content-length\", it must be the name of a header such as \"x-name\" (content-length is a header of HTTP itself)",
         ],
     ),
     (

@@ -5,7 +5,8 @@
 use damper_config::{ClientLayers, Reload, ReloadError, Reloader, RetrySettings, SettingChange, Settings, Sources};
 use damper_core::breaker::State;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, Retry};
+use damper_core::throttle::{AdaptiveThrottle, ThrottlePermit};
+use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, ManualClock, Retry};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -147,6 +148,43 @@ fn changes_are_rolled_back_when_a_later_target_refuses() {
     retries.lock().unwrap().1 = false;
     assert_eq!(reloader.reload().unwrap().len(), 2);
     assert_eq!((limiter.quota().burst_size(), retries.lock().unwrap().0.max_attempts()), (7, 5));
+}
+
+#[test]
+fn a_target_that_refuses_after_it_took_a_part_is_set_back_too() {
+    /// Takes the number of attempts, and refuses then.
+    struct Half(Arc<Mutex<u32>>);
+    impl Reload<RetrySettings> for Half {
+        fn takes(&self, _: &SettingChange) -> bool {
+            true
+        }
+
+        fn apply(&self, _: &RetrySettings, new: &RetrySettings) -> Result<(), String> {
+            *self.0.lock().unwrap() = new.max_attempts();
+            Err("not the rest".to_owned())
+        }
+    }
+    let file = folder("half").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let attempts = Arc::new(Mutex::new(3));
+    let reloader = reloader.bind(|settings| &settings.client.http.retry, Half(Arc::clone(&attempts)));
+    fs::write(&file, "client.http.retry.max_attempts = 5").unwrap();
+    assert_eq!(reloader.reload().unwrap_err().to_string(), "client.http.retry: not the rest");
+    assert_eq!(*attempts.lock().unwrap(), 3, "it has what was in force");
+}
+
+#[test]
+fn a_file_that_was_refused_may_lose_its_keys_again() {
+    let file = folder("lost").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let retries = Arc::new(Mutex::new((reloader.settings().client.http.retry.retry(), true)));
+    let reloader = reloader.bind(|settings| &settings.client.http.retry, Retries(Arc::clone(&retries)));
+    fs::write(&file, "client.http.retry.max_attempts = 5").unwrap();
+    assert!(matches!(reloader.reload(), Err(ReloadError::Refused { .. })));
+    fs::write(&file, "").unwrap();
+    assert!(reloader.reload().expect("the keys were never in force").is_empty());
 }
 
 /// A round trip of the settings would empty the window, whose size changes meanwhile.
@@ -615,6 +653,40 @@ fn limits_of_calls_in_flight_take_other_limits_and_keep_their_permits() {
         error.contains("fixed_limit changed from 64 to 3; what is bound to this section does not take it"),
         "{error}"
     );
+}
+
+#[test]
+fn a_gate_of_a_server_takes_another_queue_with_its_limit() {
+    let file = folder("queues").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let sources = || Reloader::new(Sources::new().file(&file)).unwrap();
+    let admission = sources().settings().server.http.admission;
+    let (fixed, adaptive) = (Arc::new(admission.fixed()), Arc::new(admission.adaptive()));
+    let with_fixed = sources().bind(|settings| &settings.server.http.admission, Arc::clone(&fixed));
+    let with_adaptive = sources().bind(|settings| &settings.server.http.admission, Arc::clone(&adaptive));
+    fs::write(&file, "server.http.admission = { fixed_limit = 3, queue = 5 }").unwrap();
+    assert_eq!(with_fixed.reload().unwrap().len(), 2);
+    assert_eq!((fixed.limit(), fixed.places()), (3, 5));
+    fs::write(&file, "server.http.admission = { min_limit = 2, max_limit = 3, queue = 5 }").unwrap();
+    assert_eq!(with_adaptive.reload().unwrap().len(), 3);
+    assert_eq!((adaptive.limit(), adaptive.places()), (3, 5));
+}
+
+#[test]
+fn a_throttle_takes_another_multiplier_and_another_share() {
+    let file = folder("throttle").join("app.toml");
+    fs::write(&file, "").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let throttle = Arc::new(AdaptiveThrottle::with_clock(ManualClock::new(), 1));
+    let reloader = reloader.bind(|settings| &settings.client.http.throttle, Arc::clone(&throttle));
+    for _ in 0..1_000 {
+        _ = throttle.try_acquire().map(ThrottlePermit::rejected);
+    }
+    let most = throttle.status().share_refused();
+    fs::write(&file, "client.http.throttle = { multiplier = 3, max_refused = '20%' }").unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 2);
+    let least = throttle.status().share_refused();
+    assert!(most > 0.8 && (0.19..=0.2).contains(&least), "{most}, then {least}");
 }
 
 #[test]

@@ -8,11 +8,12 @@
 //! with the turn leaves its waker under a lock and then asks the limits. A settlement gives its tokens back first and takes that
 //! waker afterwards. So a settlement that comes after the question always finds the waker.
 
+use crate::acquire::{Acquire, awaited};
 use crate::concurrency::LimitSetRefusal;
 use crate::concurrency::bulkhead::{Arrivals, Order};
 use crate::concurrency::queue::{Expiry, Moment, Place, SlotQueue};
 use crate::concurrency::slots::Slots;
-use crate::concurrency::waiting::{AcquireCosts, Denial, Turn, Waitable};
+use crate::concurrency::waiting::{CostsRequest, Denial, Turn, Waitable};
 use crate::limit::{InFlight, LimitSet, Limits, Sealed, SetReservation, Taken};
 use crate::sync::Guarded;
 use crate::time::Clock;
@@ -80,7 +81,7 @@ impl<P> SetQueue<P> {
         // The oldest comes first, so none gives way.
         match self.others.join(&self.turn, NOW, |_| (), None, waker.clone()) {
             Ok(queued) => Ok(queued.map_or(Position::First, |queued| Position::Behind(queued.place))),
-            Err(_) => Err(LimitSetRefusal::Queue(SetQueueRefusal::Full)),
+            Err(_) => Err(LimitSetRefusal::QueueFull),
         }
     }
 
@@ -129,7 +130,7 @@ impl<P: InFlight<Refusal: Into<LimitSetRefusal>>> InFlight for SetQueue<P> {
     #[inline]
     fn refusal(&self) -> Option<LimitSetRefusal> {
         if self.has_waiters() {
-            return Some(LimitSetRefusal::Queue(SetQueueRefusal::OthersWait));
+            return Some(LimitSetRefusal::OthersWait);
         }
         self.bound.refusal().map(Into::into)
     }
@@ -176,7 +177,7 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// Prepares to wait for the cost of each limit and a slot, first come, first served.
     ///
     /// `set.acquire([1, estimate]).wait()?` blocks the thread, and `set.acquire([1, estimate]).await?` does not (feature
-    /// `tokio`; elsewhere [`sleeping_by`](AcquireCosts::sleeping_by)). Either returns a
+    /// `tokio`; elsewhere [`sleeping_by`](crate::Acquire::sleeping_by)). Either returns a
     /// [`SetReservation`](crate::SetReservation), as [`reserve`](LimitSet::reserve) does.
     ///
     /// Nothing is taken before all of it is there. So each limit allows its envelope, as for calls that do not wait.
@@ -208,16 +209,19 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> LimitSet<
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self, costs: L::Costs<'_>) -> AcquireCosts<&Self> {
-        AcquireCosts::new(self, self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit))
+    pub fn acquire(&self, costs: L::Costs<'_>) -> Acquire<&Self> {
+        Acquire::new(CostsRequest::new(self, self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit)))
     }
 
     /// Prepares to wait as [`acquire`](Self::acquire) does, for a reservation with its own reference to the set.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn acquire_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> AcquireCosts<Arc<Self>> {
-        AcquireCosts::new(Arc::clone(self), self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit))
+    pub fn acquire_owned(self: &Arc<Self>, costs: L::Costs<'_>) -> Acquire<Arc<Self>> {
+        let costs = self.copy_of_costs(costs.as_ref()).map_err(LimitSetRefusal::Limit);
+        Acquire::new(CostsRequest::new(Arc::clone(self), costs))
     }
 }
+
+awaited!([L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>] LimitSet<L, C, SetQueue<P>>, CostsRequest);
 
 impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> Waitable for LimitSet<L, C, SetQueue<P>> {
     type Demand = L::PerLimit<u32>;
@@ -228,7 +232,7 @@ impl<L: Limits, C: Clock, P: InFlight<Refusal: Into<LimitSetRefusal>>> Waitable 
     type Refusal = LimitSetRefusal;
     type Clock = C;
 
-    const TIMED_OUT: LimitSetRefusal = LimitSetRefusal::Queue(SetQueueRefusal::TimedOut);
+    const TIMED_OUT: LimitSetRefusal = LimitSetRefusal::TimedOut;
 
     const LINES: usize = 1;
 
@@ -312,30 +316,3 @@ impl<P: fmt::Debug> fmt::Debug for SetQueue<P> {
         f.debug_struct("SetQueue").field("bound", &self.bound).field("waiting", &self.waiting()).finish_non_exhaustive()
     }
 }
-
-/// Why the queue of a [`LimitSet`](crate::LimitSet) refused a call: nothing was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum SetQueueRefusal {
-    /// Other calls wait, and [`reserve`](crate::LimitSet::reserve) does not overtake them.
-    OthersWait,
-    /// All places of the queue are taken.
-    Full,
-    /// The time to wait was over before the call was the first of the queue.
-    TimedOut,
-}
-
-impl fmt::Display for SetQueueRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OthersWait => "other calls wait for the limits",
-            Self::Full => "too many calls wait for the limits, queue full",
-            Self::TimedOut => "other calls waited for the limits longer than this one could",
-        })
-    }
-}
-
-crate::internal::debug_by_display!(SetQueueRefusal);
-
-impl core::error::Error for SetQueueRefusal {}

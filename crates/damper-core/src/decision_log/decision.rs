@@ -1,6 +1,6 @@
 //! One decision, and its text form.
 
-use alloc::string::String;
+use crate::InvalidText;
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
@@ -20,7 +20,7 @@ use core::time::Duration;
 /// let decision = Decision { at: Duration::from_millis(1_500), key: 0xBEEF, cost: 3, answer: DecisionAnswer::Refused };
 /// assert_eq!(decision.to_string(), "1500000 beef 3 refused");
 /// assert_eq!("1500000 beef 3 refused".parse(), Ok(decision));
-/// # Ok::<(), damper::decision_log::ParseDecisionError>(())
+/// # Ok::<(), damper::InvalidText>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -77,24 +77,28 @@ impl fmt::Display for Decision {
 }
 
 impl FromStr for Decision {
-    type Err = ParseDecisionError;
+    type Err = InvalidText;
 
-    fn from_str(text: &str) -> Result<Self, ParseDecisionError> {
+    fn from_str(text: &str) -> Result<Self, InvalidText> {
         let mut fields = text.split_ascii_whitespace();
         let (Some(at), Some(key), Some(cost), Some(answer), None) =
             (fields.next(), fields.next(), fields.next(), fields.next(), fields.next())
         else {
-            return Err(ParseDecisionError::Fields { found: text.split_ascii_whitespace().count() });
+            return Err(InvalidText::new("the decision", text, "of 4 fields: microseconds, key, cost and answer"));
         };
-        let micros = decimal(at).ok_or_else(|| ParseDecisionError::Time { found: at.into() })?;
-        let key = hexadecimal(key).ok_or_else(|| ParseDecisionError::Key { found: key.into() })?;
-        let cost = decimal(cost)
-            .and_then(|cost| u32::try_from(cost).ok())
-            .ok_or_else(|| ParseDecisionError::Cost { found: cost.into() })?;
+        let wrong = |setting, value, allowed| move || InvalidText::new(setting, value, allowed);
+        let micros =
+            decimal(at).ok_or_else(wrong("the time", at, "a number of microseconds from 0 to 18446744073709551615"))?;
+        let key = hexadecimal(key).ok_or_else(wrong("the key", key, "1 to 16 hexadecimal digits"))?;
+        let cost = decimal(cost).and_then(|cost| u32::try_from(cost).ok()).ok_or_else(wrong(
+            "the cost",
+            cost,
+            "a number from 0 to 4294967295",
+        ))?;
         let answer = [DecisionAnswer::Allowed, DecisionAnswer::Refused]
             .into_iter()
             .find(|known| known.name() == answer)
-            .ok_or_else(|| ParseDecisionError::Answer { found: answer.into() })?;
+            .ok_or_else(wrong("the answer", answer, "allowed or refused"))?;
         Ok(Self { at: Duration::from_micros(micros), key, cost, answer })
     }
 }
@@ -107,54 +111,3 @@ fn decimal(digits: &str) -> Option<u64> {
 fn hexadecimal(digits: &str) -> Option<u64> {
     if digits.starts_with('+') { None } else { u64::from_str_radix(digits, 16).ok() }
 }
-
-/// Why a text is no [`Decision`].
-#[derive(Clone, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ParseDecisionError {
-    /// The text has not four fields.
-    Fields {
-        /// How many it has.
-        found: usize,
-    },
-    /// The first field is no time.
-    Time {
-        /// The field.
-        found: String,
-    },
-    /// The second field is no key.
-    Key {
-        /// The field.
-        found: String,
-    },
-    /// The third field is no cost.
-    Cost {
-        /// The field.
-        found: String,
-    },
-    /// The fourth field is no answer.
-    Answer {
-        /// The field.
-        found: String,
-    },
-}
-
-impl fmt::Display for ParseDecisionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fields { found } => {
-                write!(f, "the line has {found} fields, a decision has 4: microseconds, key, cost and answer")
-            }
-            Self::Time { found } => {
-                write!(f, "the time is {found:?}, it must be a number of microseconds from 0 to {}", u64::MAX)
-            }
-            Self::Key { found } => write!(f, "the key is {found:?}, it must be 1 to 16 hexadecimal digits"),
-            Self::Cost { found } => write!(f, "the cost is {found:?}, it must be a number from 0 to {}", u32::MAX),
-            Self::Answer { found } => write!(f, "the answer is {found:?}, it must be allowed or refused"),
-        }
-    }
-}
-
-crate::internal::debug_by_display!(ParseDecisionError);
-
-impl core::error::Error for ParseDecisionError {}

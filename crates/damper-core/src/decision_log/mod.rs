@@ -17,7 +17,7 @@ mod reader;
 mod tests;
 mod time_unit;
 
-pub use decision::{Decision, DecisionAnswer, ParseDecisionError};
+pub use decision::{Decision, DecisionAnswer};
 pub use logged::Logged;
 pub use reader::DecisionReader;
 

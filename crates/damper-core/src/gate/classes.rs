@@ -1,6 +1,7 @@
 //! An admission as a gate, which knows the class, the tenant and the deadline of each call.
 
 use super::{AnswerOf, Ask, Forecast, Gate, Measured, Never};
+use crate::Reads;
 use crate::concurrency::{Admission, AdmissionPermit, AdmissionRequest, LimitRule, NotAdmitted};
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
@@ -34,25 +35,6 @@ macro_rules! admission_gate {
 admission_gate!(['a, R: LimitRule, C: Clock] &'a Admission<R, C>, |gate, request| (*gate).try_acquire(request));
 admission_gate!(#[cfg(target_has_atomic = "ptr")]
     [R: LimitRule, C: Clock] Arc<Admission<R, C>>, |gate, request| gate.try_acquire_owned(request));
-
-/// Says the class, the tenant and the deadline of a call at an admission.
-///
-/// Every closure `|call: &Call| -> AdmissionRequest` does.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say the class of calls of the type `{Q}`",
-    note = "a closure has the form `|call: &{Q}| -> damper::concurrency::AdmissionRequest`"
-)]
-pub trait ClassOf<Q: ?Sized> {
-    /// Returns the request of this call.
-    fn request(&self, call: &Q) -> AdmissionRequest;
-}
-
-impl<Q: ?Sized, F: Fn(&Q) -> AdmissionRequest> ClassOf<Q> for F {
-    #[inline]
-    fn request(&self, call: &Q) -> AdmissionRequest {
-        self(call)
-    }
-}
 
 /// An admission whose calls have the class, the tenant and the deadline that `F` says.
 ///
@@ -106,13 +88,13 @@ impl<G: Gate, F> Gate for Classes<G, F> {
     type Wait = G::Wait;
 }
 
-impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: ClassOf<Q>> Ask<Q> for Classes<G, F> {
+impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: Reads<Q, AdmissionRequest>> Ask<Q> for Classes<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        self.gate.ask(&self.class.request(call))
+        self.gate.ask(&self.class.read_from(call))
     }
 
     fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
-        self.gate.forecast(&self.class.request(call))
+        self.gate.forecast(&self.class.read_from(call))
     }
 }

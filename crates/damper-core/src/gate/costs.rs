@@ -1,6 +1,7 @@
 //! Calls that cost more than one token.
 
 use super::{AnswerOf, Ask, Forecast, Gate};
+use crate::Reads;
 use crate::limit::Limiter;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
@@ -89,13 +90,13 @@ impl<G: Gate, F> Gate for Costs<G, F> {
     }
 }
 
-impl<Q: ?Sized, G: AskCost<Q>, F: Fn(&Q) -> u32> Ask<Q> for Costs<G, F> {
+impl<Q: ?Sized, G: AskCost<Q>, F: Reads<Q, u32>> Ask<Q> for Costs<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        self.gate.ask_cost(call, (self.cost)(call))
+        self.gate.ask_cost(call, self.cost.read_from(call))
     }
 
     fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
-        self.gate.forecast_cost(call, (self.cost)(call))
+        self.gate.forecast_cost(call, self.cost.read_from(call))
     }
 }

@@ -1,19 +1,7 @@
 //! Gates that not every call is asked at: some calls are exempt, or there is no gate.
 
 use super::{Answer, AnswerOf, Ask, Forecast, Gate, WaitFor};
-
-/// Whether a call is exempt from a gate. Every closure `|call: &Call| -> bool` says it.
-pub trait IsExempt<Q: ?Sized> {
-    /// Returns whether this call passes unasked.
-    fn is_exempt(&self, call: &Q) -> bool;
-}
-
-impl<Q: ?Sized, F: Fn(&Q) -> bool> IsExempt<Q> for F {
-    #[inline]
-    fn is_exempt(&self, call: &Q) -> bool {
-        self(call)
-    }
-}
+use crate::Reads;
 
 /// A gate that lets some calls pass without asking it.
 ///
@@ -64,14 +52,14 @@ impl<G: Gate, F> Gate for Exempt<G, F> {
     type Wait = WaitFor<G::Wait, Option<G::Permit>>;
 }
 
-impl<Q: ?Sized, G: Ask<Q>, F: IsExempt<Q>> Ask<Q> for Exempt<G, F> {
+impl<Q: ?Sized, G: Ask<Q>, F: Reads<Q, bool>> Ask<Q> for Exempt<G, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        if self.is_exempt.is_exempt(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
+        if self.is_exempt.read_from(call) { Answer::Pass(None) } else { asked(self.gate.ask(call)) }
     }
 
     fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
-        if self.is_exempt.is_exempt(call) { Forecast::Pass(None) } else { self.gate.forecast(call) }
+        if self.is_exempt.read_from(call) { Forecast::Pass(None) } else { self.gate.forecast(call) }
     }
 }
 

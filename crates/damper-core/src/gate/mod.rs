@@ -36,7 +36,7 @@
 // | `measured` | `Measured`: the permit of a gate that measures the load |
 // | `waits_with` | `WaitsWith`: the service that a waiting call keeps |
 // | `wait_for` | `WaitFor`: a wait of which the permit takes another form |
-// | `paces` | `Paces`: calls that sleep as a pacer says; `PacedPermit` |
+// | `paces` | `Paces`: calls that sleep as a pacer says; their permit and their wait |
 // | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `shared`, `any_gate` | the combinators |
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
@@ -71,17 +71,17 @@ pub(crate) mod waits_with;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use any_gate::{AnyGate, AnyRefusal};
 #[cfg(feature = "alloc")]
-pub use classes::{ClassOf, Classes};
+pub use classes::Classes;
 pub use costs::{AskCost, Costs};
 pub use either::Either;
 pub use ending::Ending;
-pub use exempt::{Exempt, IsExempt};
+pub use exempt::Exempt;
 pub use forecast::Forecast;
 use measured::Measured;
 use never::Impossible;
 pub use never::Never;
 #[cfg(feature = "alloc")]
-pub use paces::{PacedPermit, PacedWait, PacerOf, PacerSource, Paces, SelectedPacer};
+pub use paces::{PacerSource, Paces, SelectedPacer};
 pub use per_key::{AskKey, AskKeyCost, KeyOf, PerKey};
 #[cfg(feature = "alloc")]
 use per_key::{GateOfKey, GateStore};
@@ -95,8 +95,7 @@ pub use shared::Shared;
 pub use verdict::Verdict;
 pub(crate) use wait_for::WaitFor;
 #[cfg(feature = "alloc")]
-#[cfg(feature = "alloc")]
-pub use waits::{TimeLeft, Waits};
+pub use waits::Waits;
 pub use waits_with::{WaitsWith, keep};
 
 /// Decides whether a call may pass.

@@ -1,7 +1,8 @@
 //! Calls that sleep as a pacer says.
 
 use super::waits_with::{Keepable, release};
-use super::{Answer, AnswerOf, Ask, Ending, Gate, Permit, TimeLeft, Verdict, WaitsWith};
+use super::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Verdict, WaitsWith};
+use crate::Reads;
 use crate::retry::GaveUp;
 use crate::throttle::pacing::SeenPause;
 use crate::throttle::{Hints, PaceTooSlow, PacedAttempts, PacedRetry, Pacer, Strategy};
@@ -16,7 +17,7 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// Gives calls their pacers: one for all, or one for each by [`PacerOf`].
+/// Gives calls their pacers: one for all, or one for each that it [reads](Reads) from a call of the type `Q`.
 pub trait PacerSource {
     /// The strategy of the pacers.
     type Strategy: Strategy;
@@ -26,19 +27,6 @@ pub trait PacerSource {
 
     /// The reference by which a call holds its pacer: `&'static Pacer` or `Arc<Pacer>`.
     type Pacer: Deref<Target = Pacer<Self::Strategy, Self::Clock>> + Clone;
-}
-
-/// Chooses the pacer of a call of the type `Q`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not choose a pacer for a request of type `{Q}`",
-    note = "one pacer for all requests is a `&'static Pacer` or an `Arc<Pacer>`",
-    note = "a closure has the form `|request: &{Q}| pacer`, and returns a `&'static Pacer` or an `Arc<Pacer>`: pass it to `PacingLayer::by`, \
-    and for `damper::http` in `SelectedPacer::by(closure)`",
-    note = "`HostPacers` of `damper::http` are pacers per host"
-)]
-pub trait PacerOf<Q: ?Sized>: PacerSource {
-    /// Returns the pacer of this call.
-    fn pacer(&self, call: &Q) -> Self::Pacer;
 }
 
 /// Makes a handle of a pacer the one for all calls.
@@ -52,9 +40,9 @@ macro_rules! one_pacer {
         }
 
         $(#[$attribute])*
-        impl<$($generics)* S: Strategy, C: Clock, Q: ?Sized> PacerOf<Q> for $handle {
+        impl<$($generics)* S: Strategy, C: Clock, Q: ?Sized> Reads<Q, Self> for $handle {
             #[inline]
-            fn pacer(&self, _: &Q) -> Self {
+            fn read_from(&self, _: &Q) -> Self {
                 Self::clone(self)
             }
         }
@@ -83,15 +71,9 @@ impl<F, G: Deref<Target = Pacer<S, C>> + Clone, S: Strategy, C: Clock> PacerSour
     type Pacer = G;
 }
 
-impl<Q: ?Sized, F, G, S, C> PacerOf<Q> for SelectedPacer<F, G>
-where
-    F: Fn(&Q) -> G,
-    G: Deref<Target = Pacer<S, C>> + Clone,
-    S: Strategy,
-    C: Clock,
-{
+impl<Q: ?Sized, F: Fn(&Q) -> G, G> Reads<Q, G> for SelectedPacer<F, G> {
     #[inline]
-    fn pacer(&self, call: &Q) -> G {
+    fn read_from(&self, call: &Q) -> G {
         (self.select)(call)
     }
 }
@@ -170,13 +152,19 @@ impl<P: PacerSource, Z: Sleep + Clone, D> Gate for Paces<P, Z, D> {
     type Wait = PacedWait<P::Pacer, Z>;
 }
 
-impl<Q: ?Sized, P: PacerOf<Q>, Z: Sleep + Clone, D: TimeLeft<Q>> Ask<Q> for Paces<P, Z, D> {
+impl<Q, P, Z, D> Ask<Q> for Paces<P, Z, D>
+where
+    Q: ?Sized,
+    P: PacerSource + Reads<Q, <P as PacerSource>::Pacer>,
+    Z: Sleep + Clone,
+    D: Reads<Q, Option<Duration>>,
+{
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        let pacer = self.pacers.pacer(call);
+        let pacer = self.pacers.read_from(call);
         // Read before the sleep is chosen, so that no later pause is missed.
         let pause = SeenPause::of(&pacer);
-        let left = || self.time_left.left(call).unwrap_or(Duration::MAX);
+        let left = || self.time_left.read_from(call).unwrap_or(Duration::MAX);
         let sleep = pacer.before_call_within(left);
         if sleep.is_zero() {
             return Answer::Pass(PacedPermit { pacer });

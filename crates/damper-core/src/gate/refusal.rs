@@ -3,14 +3,8 @@
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use super::AnyRefusal;
 use super::Standing;
-use crate::breaker::{CircuitOpen, source_of};
-#[cfg(feature = "alloc")]
-use crate::concurrency::NotAdmitted;
-use crate::concurrency::{BulkheadFull, LimitSetRefusal};
-#[cfg(feature = "alloc")]
-use crate::keyed::{TreeDenied, TreeRefusal};
-use crate::limit::{Denied, LimitSetDenied};
-use crate::throttle::{PaceTooSlow, Throttled};
+use super::refusals::known_refusal;
+use crate::breaker::source_of;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::{boxed::Box, sync::Arc};
 use core::error::Error;
@@ -184,34 +178,6 @@ pub fn refusal_in(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     core::iter::successors(Some(error), |error| source_of(*error))
-}
-
-/// Returns the kind and the wait of a refusal of damper, or of any gate in an [`AnyRefusal`].
-fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
-    macro_rules! first_of {
-        ($($(#[$cfg:meta])* $refusal:ty,)*) => {
-            $(
-                $(#[$cfg])*
-                if let Some(refusal) = error.downcast_ref::<$refusal>() {
-                    return Some((refusal.kind(), Refusal::retry_after(refusal)));
-                }
-            )*
-        };
-    }
-    first_of! {
-        CircuitOpen,
-        Denied,
-        LimitSetDenied,
-        LimitSetRefusal,
-        #[cfg(feature = "alloc")] TreeDenied,
-        #[cfg(feature = "alloc")] TreeRefusal,
-        Throttled,
-        PaceTooSlow,
-        BulkheadFull,
-        #[cfg(feature = "alloc")] NotAdmitted,
-        #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))] AnyRefusal,
-    }
-    None
 }
 
 /// Puts a refusal into a box in which it is known as one.

@@ -1,15 +1,46 @@
-//! The refusals of damper's own gates.
+//! The refusals of damper's own gates, and the list by which they are found in an error.
 
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+use super::AnyRefusal;
 use super::{Refusal, RefusalKind};
 use crate::breaker::CircuitOpen;
-use crate::concurrency::{BulkheadFull, FullCause, LimitSetRefusal};
 #[cfg(feature = "alloc")]
-use crate::concurrency::{NotAdmitted, RefusalCause, SetQueueRefusal};
+use crate::concurrency::NotAdmitted;
+use crate::concurrency::{BulkheadFull, LimitSetRefusal};
 #[cfg(feature = "alloc")]
 use crate::keyed::{TreeDenied, TreeRefusal};
 use crate::limit::{Denied, LimitSetDenied};
 use crate::throttle::{PaceTooSlow, Throttled};
+use core::error::Error;
 use core::time::Duration;
+
+/// Returns the kind and the wait of a refusal of damper, or of any gate in an [`AnyRefusal`].
+pub(super) fn known_refusal(error: &(dyn Error + 'static)) -> Option<(RefusalKind, Option<Duration>)> {
+    macro_rules! first_of {
+        ($($(#[$cfg:meta])* $refusal:ty,)*) => {
+            $(
+                $(#[$cfg])*
+                if let Some(refusal) = error.downcast_ref::<$refusal>() {
+                    return Some((refusal.kind(), Refusal::retry_after(refusal)));
+                }
+            )*
+        };
+    }
+    first_of! {
+        CircuitOpen,
+        Denied,
+        LimitSetDenied,
+        LimitSetRefusal,
+        #[cfg(feature = "alloc")] TreeDenied,
+        #[cfg(feature = "alloc")] TreeRefusal,
+        Throttled,
+        PaceTooSlow,
+        BulkheadFull,
+        #[cfg(feature = "alloc")] NotAdmitted,
+        #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))] AnyRefusal,
+    }
+    None
+}
 
 impl Refusal for Denied {
     fn kind(&self) -> RefusalKind {
@@ -36,9 +67,7 @@ impl Refusal for LimitSetRefusal {
     fn kind(&self) -> RefusalKind {
         match self {
             Self::Limit(_) => RefusalKind::OverLimit,
-            Self::InFlight(_) => RefusalKind::Unavailable,
-            #[cfg(feature = "alloc")]
-            Self::Queue(_) => RefusalKind::Unavailable,
+            _ => RefusalKind::Unavailable,
         }
     }
 
@@ -47,13 +76,6 @@ impl Refusal for LimitSetRefusal {
             Self::Limit(denied) => Refusal::retry_after(denied),
             _ => None,
         }
-    }
-}
-
-#[cfg(feature = "alloc")]
-impl Refusal for SetQueueRefusal {
-    fn kind(&self) -> RefusalKind {
-        RefusalKind::Unavailable
     }
 }
 
@@ -130,14 +152,7 @@ impl Refusal for BulkheadFull {
     }
 
     fn label(&self) -> &'static str {
-        match self.cause() {
-            FullCause::NoSlot => "no_slot",
-            FullCause::NoQueue => "no_queue",
-            FullCause::QueueFull => "queue_full",
-            FullCause::TimedOut => "timed_out",
-            FullCause::Displaced => "displaced",
-            FullCause::StoreFull => "store_full",
-        }
+        self.cause().label()
     }
 }
 
@@ -152,12 +167,6 @@ impl Refusal for NotAdmitted {
     }
 
     fn label(&self) -> &'static str {
-        match self.cause() {
-            RefusalCause::Late => "late",
-            RefusalCause::NoSlot => "no_slot",
-            RefusalCause::QueueFull => "queue_full",
-            RefusalCause::TimedOut => "timed_out",
-            RefusalCause::Displaced => "displaced",
-        }
+        self.cause().label()
     }
 }

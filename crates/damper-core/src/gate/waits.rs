@@ -1,13 +1,13 @@
 //! Calls that wait for their turn.
 
-use super::{
-    Answer, AnswerOf, Ask, ClassOf, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor,
-};
+use super::{Answer, AnswerOf, Ask, Classes, Costs, Forecast, Gate, GateOfKey, GateStore, KeyOf, PerKey, WaitFor};
+use crate::Reads;
+use crate::acquire::{Wait, Within};
 use crate::concurrency::{
-    AcquireAdmissionFuture, AcquirePermit, AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead,
-    BulkheadRef, FullCause, LimitRule, RefusalCause,
+    AdaptiveLimit, Admission, AdmissionRequest, Bulkhead, BulkheadRef, LimitRule, PermitFuture, PermitRequest,
+    RefusalCause,
 };
-use crate::limit::{AcquireFuture, Denied, Limiter, RateLimiter, TokenBucket};
+use crate::limit::{Denied, Limiter, RateLimiter, TokenBucket, TokensFuture};
 use crate::setting::Setting;
 use crate::time::{Clock, Sleep};
 #[cfg(target_has_atomic = "ptr")]
@@ -159,25 +159,11 @@ impl<G, S, F> Waits<G, S, F> {
     }
 }
 
-/// How much time a call has left.
-///
-/// Every closure `|call: &Call| -> Option<Duration>` says it. `()` says that calls have no deadlines.
-pub trait TimeLeft<Q: ?Sized> {
-    /// Returns the time until the call's deadline, which is zero after it; `None` if it has none.
-    fn left(&self, call: &Q) -> Option<Duration>;
-}
-
-impl<Q: ?Sized> TimeLeft<Q> for () {
+/// Calls without deadlines.
+impl<Q: ?Sized> Reads<Q, Option<Duration>> for () {
     #[inline]
-    fn left(&self, _: &Q) -> Option<Duration> {
+    fn read_from(&self, _: &Q) -> Option<Duration> {
         None
-    }
-}
-
-impl<Q: ?Sized, F: Fn(&Q) -> Option<Duration>> TimeLeft<Q> for F {
-    #[inline]
-    fn left(&self, call: &Q) -> Option<Duration> {
-        self(call)
     }
 }
 
@@ -197,15 +183,15 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
     }
 }
 
-impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: TimeLeft<Q>> Ask<Q> for Waits<G, S, F> {
+impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: Reads<Q, Option<Duration>>> Ask<Q> for Waits<G, S, F> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        let patience = Patience::of(self.longest.get(), self.time_left.read_from(call));
         self.gate.ask_patiently(call, patience, &self.sleep)
     }
 
     fn forecast(&self, call: &Q) -> Forecast<G::Refusal> {
-        let patience = Patience::of(self.longest.get(), self.time_left.left(call));
+        let patience = Patience::of(self.longest.get(), self.time_left.read_from(call));
         self.gate.forecast_patiently(call, patience)
     }
 }
@@ -215,7 +201,7 @@ macro_rules! patient_gate {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $acquire:ident, |$gate:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = WaitFor<AcquirePermitFuture<Self, S>, Self::Permit>;
+            type Turn<S: Sleep> = WaitFor<PermitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -229,22 +215,22 @@ macro_rules! patient_gate {
             ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
                 let $gate = self;
                 if patience.is_late() {
-                    return Answer::Refuse($gate.$acquire().timed_out());
+                    return Answer::Refuse($gate.$acquire().into_request().timed_out());
                 }
                 // It cannot overtake a waiting call: no slot is free while calls are queued.
                 match $enter {
                     Ok(permit) => Answer::Pass(permit.into()),
-                    Err(full) if full.cause() == FullCause::NoSlot => Answer::Wait(turn($gate.$acquire(), patience, sleep)),
+                    Err(full) if full.cause() == RefusalCause::NoSlot => Answer::Wait(turn($gate.$acquire().into_request(), patience, sleep)),
                     Err(full) => Answer::Refuse(full),
                 }
             }
 
             fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
                 if patience.is_late() {
-                    return Forecast::Refuse(self.$acquire().timed_out());
+                    return Forecast::Refuse(self.$acquire().into_request().timed_out());
                 }
                 match self.forecast(call) {
-                    Forecast::Refuse(full) if full.cause() == FullCause::NoSlot => Forecast::Wait,
+                    Forecast::Refuse(full) if full.cause() == RefusalCause::NoSlot => Forecast::Wait,
                     other => other,
                 }
             }
@@ -254,11 +240,12 @@ macro_rules! patient_gate {
 
 #[cold]
 fn turn<B: BulkheadRef, S: Sleep + Clone, P>(
-    acquire: AcquirePermit<B>,
+    mut request: PermitRequest<B>,
     patience: Patience,
     sleep: &S,
-) -> WaitFor<AcquirePermitFuture<B, S>, P> {
-    WaitFor::new(acquire.within(patience.longest()).sleeping_by(sleep.clone()))
+) -> WaitFor<PermitFuture<B, S>, P> {
+    request.set_longest(patience.longest());
+    WaitFor::new(request.sleeping_by(sleep.clone()))
 }
 
 patient_gate!(['a, C: Clock] &'a Bulkhead<C>, acquire, |gate| (*gate).try_acquire());
@@ -296,7 +283,7 @@ macro_rules! patient_admission {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, $admit:ident, |$gate:ident, $request:ident| $enter:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = WaitFor<AcquireAdmissionFuture<Self, S>, Self::Permit>;
+            type Turn<S: Sleep> = WaitFor<PermitFuture<Self, S>, Self::Permit>;
         }
 
         $(#[$attribute])*
@@ -314,7 +301,7 @@ macro_rules! patient_admission {
                     // It cannot overtake a waiting call: no slot is free while calls are queued.
                     Err(refused) if refused.cause() == RefusalCause::NoSlot => {
                         let request = $request.waiting_within(patience.longest());
-                        Answer::Wait(WaitFor::new($gate.$admit(request).sleeping_by(sleep.clone())))
+                        Answer::Wait(WaitFor::new($gate.$admit(request).into_request().sleeping_by(sleep.clone())))
                     }
                     Err(refused) => Answer::Refuse(refused),
                 }
@@ -338,7 +325,7 @@ impl<G: Patient, F> Patient for Classes<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> for Classes<G, F> {
+impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: Reads<Q, AdmissionRequest>> AskPatient<Q> for Classes<G, F> {
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -346,11 +333,11 @@ impl<Q: ?Sized, G: AskPatient<AdmissionRequest>, F: ClassOf<Q>> AskPatient<Q> fo
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_patiently(&self.class.request(call), patience, sleep)
+        self.gate.ask_patiently(&self.class.read_from(call), patience, sleep)
     }
 
     fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
-        self.gate.forecast_patiently(&self.class.request(call), patience)
+        self.gate.forecast_patiently(&self.class.read_from(call), patience)
     }
 }
 
@@ -359,7 +346,7 @@ macro_rules! patient_limiter {
     ($(#[$attribute:meta])* [$($generics:tt)*] $handle:ty, |$gate:ident, $tokens:ident| $acquire:expr) => {
         $(#[$attribute])*
         impl<$($generics)*> Patient for $handle {
-            type Turn<S: Sleep> = AcquireFuture<Self, S>;
+            type Turn<S: Sleep> = TokensFuture<Self, S>;
         }
 
         $(#[$attribute])*
@@ -392,7 +379,10 @@ macro_rules! patient_limiter {
                 let $gate = self;
                 match $gate.try_acquire($tokens) {
                     Ok(()) => Answer::Pass(()),
-                    Err(_) => Answer::Wait($acquire.within(patience.longest()).sleeping_by(sleep.clone())),
+                    Err(_) => {
+                        let request = $acquire.within(patience.longest()).into_request();
+                        Answer::Wait(request.sleeping_by(sleep.clone()))
+                    },
                 }
             }
 
@@ -414,7 +404,7 @@ impl<G: Patient, F> Patient for Costs<G, F> {
     type Turn<S: Sleep> = G::Turn<S>;
 }
 
-impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<G, F> {
+impl<Q: ?Sized, G: AskCostPatient<Q>, F: Reads<Q, u32>> AskPatient<Q> for Costs<G, F> {
     #[inline]
     fn ask_patiently<S: Sleep + Clone>(
         &self,
@@ -422,11 +412,11 @@ impl<Q: ?Sized, G: AskCostPatient<Q>, F: Fn(&Q) -> u32> AskPatient<Q> for Costs<
         patience: Patience,
         sleep: &S,
     ) -> Answer<Self::Permit, Self::Turn<S>, Self::Refusal> {
-        self.gate.ask_cost_patiently(call, (self.cost)(call), patience, sleep)
+        self.gate.ask_cost_patiently(call, self.cost.read_from(call), patience, sleep)
     }
 
     fn forecast_patiently(&self, call: &Q, patience: Patience) -> Forecast<Self::Refusal> {
-        self.gate.forecast_cost_patiently(call, (self.cost)(call), patience)
+        self.gate.forecast_cost_patiently(call, self.cost.read_from(call), patience)
     }
 }
 

@@ -106,9 +106,9 @@ macro_rules! waits {
 #[cfg(feature = "alloc")]
 waits! {
     [F: ?Sized] core::pin::Pin<alloc::boxed::Box<F>>,
-    [B: crate::concurrency::SlotRef, T: crate::time::Sleep] crate::concurrency::AcquirePermitFuture<B, T>,
+    [B: crate::concurrency::SlotRef, T: crate::time::Sleep] crate::concurrency::PermitFuture<B, T>,
 }
 
 waits! {
-    [Q: crate::limit::Queue, T: crate::time::Sleep] crate::limit::AcquireFuture<Q, T>,
+    [Q: crate::limit::Queue, T: crate::time::Sleep] crate::limit::TokensFuture<Q, T>,
 }

@@ -1,6 +1,7 @@
 //! The census of a limiter's keys: how many it knows, and how many of them are limited.
 
 use super::table::MOST_TIERS;
+use core::ops::Deref;
 
 /// The keys of a tier that have a slot, counted one after another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -40,13 +41,9 @@ impl TierCensus {
     }
 }
 
-/// The keys of a [`KeyedLimiter`](super::KeyedLimiter) by their tiers.
-///
-/// The keys are counted one after another while the limiter is used, so the counts are not of one moment. Keys
-/// without a slot are not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct KeyCensus {
+/// The keys of a [`KeyedLimiter`](super::KeyedLimiter) by their tiers, without an allocation.
+#[derive(Debug)]
+pub(super) struct KeyCensus {
     counts: [TierCensus; MOST_TIERS],
     tiers: usize,
 }
@@ -61,10 +58,13 @@ impl KeyCensus {
         // The last tier counts a key whose slot names a tier that does not exist.
         self.counts[tier.min(self.tiers.saturating_sub(1))].count(is_owing, is_exhausted);
     }
+}
 
-    /// Returns the counts of each tier; the first is that of the limiter's own quota.
-    #[must_use]
-    pub fn tiers(&self) -> &[TierCensus] {
+/// The counts of each tier; the first is that of the limiter's own quota.
+impl Deref for KeyCensus {
+    type Target = [TierCensus];
+
+    fn deref(&self) -> &[TierCensus] {
         &self.counts[..self.tiers]
     }
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "std")]
 use super::builder::KeyedLimiterBuilder;
-use super::census::KeyCensus;
+use super::census::TierCensus;
 use super::crowding::Crowding;
 use super::table::{
     Check, Fingerprint, KeyedSlots, Receipt, SLOTS_PER_KEY, Slot, SlotWord, Table, TakeResult, WAYS, WhenFull,
@@ -19,6 +19,7 @@ use crate::time::{Clock, DefaultClock, Seed};
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::marker::PhantomData;
+use core::ops::Deref;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
@@ -455,6 +456,9 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
 
     /// Counts the keys of each tier, and those of them that have no token left.
     ///
+    /// The first counts are those of the limiter's own quota. The keys are counted one after another while the limiter is
+    /// used, so the counts are not of one moment. Keys without a slot are not counted.
+    ///
     /// It is for dashboards. It looks at every slot, two for each key of the capacity, which takes some 85
     /// instructions a key. It takes no lock and changes nothing.
     ///
@@ -469,12 +473,12 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     /// limits.check("alice")?;
     /// limits.check_n("bob", 2)?;
     /// let census = limits.census();
-    /// let only = census.tiers()[0];
+    /// let only = census[0];
     /// assert_eq!((only.keys(), only.owing(), only.exhausted()), (2, 2, 1));
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn census(&self) -> KeyCensus {
+    pub fn census(&self) -> impl Deref<Target = [TierCensus]> + use<K, C, S, A> {
         self.table.census(&self.clock)
     }
 

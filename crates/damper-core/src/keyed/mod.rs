@@ -34,7 +34,7 @@ mod tree;
 
 #[cfg(feature = "alloc")]
 pub use builder::KeyedLimiterBuilder;
-pub use census::{KeyCensus, TierCensus};
+pub use census::TierCensus;
 pub use client_address::ClientAddress;
 pub use crowding::Crowding;
 pub use keyed_limiter::KeyedLimiter;

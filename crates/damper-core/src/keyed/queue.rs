@@ -3,7 +3,9 @@
 use super::KeyedLimiter;
 use super::table::{Fingerprint, Table, TableReservation};
 use super::tiers::OwnTier;
-use crate::limit::{Acquire, Denied, Place, Queue, Sealed, TokenBucket};
+use crate::Acquire;
+use crate::acquire::Awaited;
+use crate::limit::{Denied, Place, Queue, Sealed, TokenBucket, TokensRequest};
 use crate::time::Clock;
 use core::fmt;
 use core::hash::{BuildHasher, Hash};
@@ -55,7 +57,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// ```
     pub fn acquire(&self, key: &K, n: u32) -> Acquire<KeyQueue<'_, K, C, S>> {
         let fingerprint = self.fingerprint(key);
-        Acquire::new(KeyQueue { limiter: self, key: fingerprint, own_tier: self.own_tier(fingerprint, key) }, n)
+        let queue = KeyQueue { limiter: self, key: fingerprint, own_tier: self.own_tier(fingerprint, key) };
+        Acquire::new(TokensRequest::new(queue, n))
     }
 
     /// Takes `n` tokens of this key now, to be used when they are there.
@@ -126,6 +129,10 @@ impl<K: ?Sized, C: fmt::Debug, S> fmt::Debug for KeyQueue<'_, K, C, S> {
 }
 
 impl<K: ?Sized, C, S> Sealed for KeyQueue<'_, K, C, S> {}
+
+impl<K: ?Sized, C: Clock, S> Awaited for KeyQueue<'_, K, C, S> {
+    type Request = TokensRequest<Self>;
+}
 
 impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
     type Place = KeyedReservation<'a, C>;

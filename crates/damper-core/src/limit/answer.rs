@@ -133,9 +133,9 @@ impl Allowed {
         self.level.remaining()
     }
 
-    /// Returns the time from that moment until the bucket is full.
+    /// Returns the time from the refusal until the bucket is full.
     ///
-    /// It is rounded up to the clock's tick. It returns `None` if the bucket never will be full.
+    /// It is rounded up to the clock's tick, and `None` if the bucket will never be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
@@ -265,7 +265,7 @@ impl Denied {
         self.exceeds_burst() && self.remaining() == 0 && self.resets_in() == Some(Duration::ZERO)
     }
 
-    /// Returns how many tokens could have been taken at that moment, rounded down.
+    /// Returns how many tokens could have been taken instead, rounded down.
     ///
     /// They are fewer than were asked for.
     #[must_use]
@@ -273,9 +273,9 @@ impl Denied {
         self.level.remaining()
     }
 
-    /// Returns the time from that moment until the bucket is full.
+    /// Returns the time from the refusal until the bucket is full.
     ///
-    /// It is rounded up to the clock's tick. It returns `None` if the bucket never will be full.
+    /// It is rounded up to the clock's tick, and `None` if the bucket will never be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()

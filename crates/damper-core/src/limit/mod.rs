@@ -62,9 +62,10 @@ pub use by_plan::ByPlan;
 pub use fixed_window::FixedWindow;
 pub use leaky_bucket::{LeakyBucket, LeakyQueue};
 pub use lease::{Lease, LeaseReservation, LeasingBucket};
+pub(crate) use limit_set::InFlight;
 #[cfg(feature = "alloc")]
 pub(crate) use limit_set::Taken;
-pub use limit_set::{InFlight, LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
+pub use limit_set::{LimitSet, LimitSetDenied, LimitSetQuotaError, Limits, SetReservation};
 pub use limiter::Limiter;
 pub use limiter_ref::LimiterRef;
 pub use pausable::Pausable;
@@ -82,9 +83,9 @@ pub(crate) use token_bucket::TokenLine;
 pub use token_bucket::{Reservation, TokenBucket};
 pub(crate) use unsettled::{Counted, Unsettled, UnsettledBounds};
 pub use usage::Usage;
-pub use waiting::{Acquire, AcquireFuture};
 #[cfg(feature = "futures")]
 pub use waiting::{PacedSink, PacedStream};
 pub(crate) use waiting::{Place, Queue};
+pub(crate) use waiting::{TokensFuture, TokensRequest};
 
 pub use crate::quota::Alignment;

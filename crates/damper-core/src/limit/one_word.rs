@@ -306,8 +306,8 @@ impl Drip {
     /// Returns the offset that a refund starts from. Call it before reading the word.
     fn before_refund(&self) -> u64 {
         // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another also sees the
-        // word which that one saw, and does not take the difference for a full bucket. loom-tests:
-        // bucket::racing_refunds_all_arrive.
+        // word which that one saw. With an older word the bucket would look full, and the refund would be lost.
+        // loom-tests: bucket::racing_refunds_all_arrive.
         self.offset.load(Ordering::Acquire)
     }
 

@@ -4,10 +4,11 @@
 //! where both stand in it. A call decodes the instant to a position on the line of its plan, decides as every token
 //! bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that is exact.
 //!
-//! **When plans mix on one level**, each plan stays in its own envelope. For a change from one plan to another, a key
-//! gets at most `B2·(1 - W1/W2) + 1` tokens more than the greater of the two bursts and what the rates bring, with
-//! `W` the time of a refill, and none more if both have the same. A debt is not cut to the depth of a plan that is
-//! less deep: with a plan for each request, 1,895 calls of a plan of one a day passed in an hour.
+//! **When plans mix on one level**, each plan stays in its own envelope. A key that changes from plan 1 to plan 2 gets
+//! at most `B2·(1 - W1/W2) + 1` tokens more than the greater burst and what the rates bring. `B` is a burst and `W`
+//! the time of its refill; with equal times it gets none more. A check does not cut a debt to the depth of a shallower
+//! plan. When it did, a client that changed its plan with each request made 1,895 calls an hour under a plan of one a
+//! day. Only `replanned` cuts a debt, once.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, Usage};

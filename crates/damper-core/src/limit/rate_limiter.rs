@@ -1,7 +1,8 @@
 //! A single limit: an algorithm and a clock.
 
 use super::algorithm::{JudgedTake, Look, Verdict};
-use super::{Acquire, Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, Usage};
+use super::{Algorithm, Allowed, Denied, LeakyBucket, Limiter, Reservation, TokenBucket, TokensRequest, Usage};
+use crate::Acquire;
 use crate::gate::Forecast;
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::const_unless_loom;
@@ -574,7 +575,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// A wait without [`within`](Acquire::within) may be long. It is refused at once only if the tokens exceed the burst, or
     /// if the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within` to a
     /// `timeout` around the future: it refuses at once and takes nothing, whereas a dropped future may leave tokens unused
-    /// ([`AcquireFuture`](super::AcquireFuture) says when).
+    /// ([`AcquireFuture`](crate::AcquireFuture) says when).
     ///
     /// # Examples
     ///
@@ -610,13 +611,13 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # run().unwrap(); }
     /// ```
     pub fn acquire(&self, n: u32) -> Acquire<&Self> {
-        Acquire::new(self, n)
+        Acquire::new(TokensRequest::new(self, n))
     }
 
     /// Prepares to wait like [`acquire`](Self::acquire), with its own reference to the limiter.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn acquire_owned(self: &Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
-        Acquire::new(Arc::clone(self), n)
+        Acquire::new(TokensRequest::new(Arc::clone(self), n))
     }
 }
 

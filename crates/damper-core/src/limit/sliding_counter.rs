@@ -161,7 +161,9 @@ impl windows::WindowCounts for SlidingCounts {
         Self { previous: self.previous.max(previous), current: self.current.max(current), ..self }
     }
 
-    /// A count within the limit fits the field.
+    /// Adds `n` to the current count.
+    ///
+    /// A count within the limit fits its field.
     #[inline]
     fn and(self, n: u32) -> Self {
         Self { current: self.current + u64::from(n), ..self }

@@ -84,7 +84,8 @@ pub trait Line: Copy {
 
     /// Returns the error for a quota that is too fast for a line.
     ///
-    /// A quota fits if its rate, in tokens or windows per nanosecond, times `whole` is at most `most`.
+    /// `whole` is the number of units in a token or a window, times the nanoseconds of a second. `most` is how many units a
+    /// second may bring at most.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
     /// Returns the sizes of a quota on its timeline, which are published with it.
@@ -445,12 +446,16 @@ impl Tempo {
         Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })
     }
 
-    /// Converts whole tokens to units; there must be a line.
+    /// Converts whole tokens to units.
+    ///
+    /// The quota must have a limit.
     pub(crate) const fn units(&self, tokens: u32) -> u64 {
         (tokens as u64) << self.fraction_bits()
     }
 
-    /// Converts units to whole tokens, rounded down; there must be a line, and the result must fit a `u32`.
+    /// Converts units to whole tokens, rounded down.
+    ///
+    /// The quota must have a limit, and the result must fit a `u32`.
     pub(crate) const fn tokens(&self, units: u64) -> u32 {
         (units >> self.fraction_bits()) as u32
     }

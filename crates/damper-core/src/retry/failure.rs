@@ -4,7 +4,7 @@ use super::GaveUp;
 use crate::breaker::source_of;
 use crate::deadline::DeadlineExceeded;
 use crate::gate::{Ending, Verdict};
-use crate::is_refusal;
+use crate::{Reads, is_refusal};
 use core::error::Error;
 use core::time::Duration;
 
@@ -182,25 +182,6 @@ impl Failure {
     }
 }
 
-/// Classifies the outcome of an attempt: `None` for a success, or else its failure.
-///
-/// Every closure with this argument implements it, see [`Retry::when`](super::Retry::when).
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which outcomes of type `Result<{T}, {E}>` to retry",
-    note = "errors that implement `Error` are retried; for others name what to retry: \
-    `.when(|result| result.is_err().then_some(Failure::TRANSIENT))`"
-)]
-pub trait Retryable<T, E> {
-    /// Returns the failure of an outcome, or `None` for a success.
-    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure>;
-}
-
-impl<T, E, F: Fn(&Result<T, E>) -> Option<Failure>> Retryable<T, E> for F {
-    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure> {
-        self(outcome)
-    }
-}
-
 /// Treats every error as transient, and damper's own refusals as fatal. The default.
 ///
 /// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after
@@ -238,10 +219,10 @@ impl AnyError {
     }
 }
 
-// Otherwise the compiler reports a missing `Error` of the user's type, and not the note of `Retryable`.
+// Otherwise the compiler reports a missing `Error` of the user's type, and not the note of `Reads`.
 #[diagnostic::do_not_recommend]
-impl<T, E: Error + 'static> Retryable<T, E> for AnyError {
-    fn failure(&self, outcome: &Result<T, E>) -> Option<Failure> {
+impl<T, E: Error + 'static> Reads<Result<T, E>, Option<Failure>> for AnyError {
+    fn read_from(&self, outcome: &Result<T, E>) -> Option<Failure> {
         outcome.as_ref().err().map(|error| Self::judge(error))
     }
 }

@@ -1,40 +1,23 @@
 //! Asynchronous calls with retries: a call before it is awaited, and its future.
 
 use super::attempts_future::{AttemptsFuture, MakeAttempts, Next};
-use super::{Attempt, Attempts, Budget, GaveUp, Retry, RetryError, Retryable};
+use super::{Attempt, Attempts, Budget, Failure, GaveUp, RepeatedCall, Retry, RetryError};
+use crate::Reads;
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// An asynchronous call with retries. Made by [`Retry::run`].
-///
-/// It does nothing until it is awaited. If it has a deadline, an attempt still in flight then is dropped.
-///
-/// # Errors
-///
-/// [`RetryError`], as for `Retry::call`.
-///
-/// # Cancel safety
-///
-/// Dropping its future drops the attempt in flight, and no other attempt is made. A retry already withdrawn from the budget for
-/// that attempt is spent. Polled again after it was ready, it is pending.
-#[must_use = "nothing is called before it is awaited"]
-pub struct RetryRun<'a, C, B, V, O> {
-    pub(super) retry: &'a Retry<C, B, V>,
-    pub(super) operation: O,
-}
-
-impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
+impl<'a, C: Clock + Clone, B: Budget, V, O> RepeatedCall<&'a Retry<C, B, V>, O> {
     /// Returns a future that makes the call and sleeps by `sleep`, on any runtime.
     pub fn sleeping_by<S, F, T, E>(self, sleep: S) -> RetryFuture<'a, C, B, V, O, S>
     where
         S: Sleep,
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
         O: FnMut(Attempt<C>) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        let Self { retry, operation } = self;
+        let Self { policy: retry, operation } = self;
         AttemptsFuture::new(RetryCalls { retry, operation, sleep, attempts: None, begun: 0 })
     }
 }
@@ -44,13 +27,13 @@ impl<'a, C: Clock + Clone, B: Budget, V, O> RetryRun<'a, C, B, V, O> {
 /// # Panics
 ///
 /// If it waits for its next attempt outside a tokio runtime with a timer. Elsewhere use
-/// [`sleeping_by`](RetryRun::sleeping_by).
+/// [`sleeping_by`](RepeatedCall::sleeping_by).
 #[cfg(feature = "tokio")]
-impl<'a, C, B, V, O, F, T, E> IntoFuture for RetryRun<'a, C, B, V, O>
+impl<'a, C, B, V, O, F, T, E> IntoFuture for RepeatedCall<&'a Retry<C, B, V>, O>
 where
     C: Clock + Clone,
     B: Budget,
-    V: Retryable<T, E>,
+    V: Reads<Result<T, E>, Option<Failure>>,
     O: FnMut(Attempt<C>) -> F,
     F: Future<Output = Result<T, E>>,
 {
@@ -59,12 +42,6 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(crate::time::TokioSleep)
-    }
-}
-
-impl<C, B, V, O> fmt::Debug for RetryRun<'_, C, B, V, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RetryRun").finish_non_exhaustive()
     }
 }
 
@@ -86,7 +63,7 @@ impl<C, B, V, O, F, S, T, E> MakeAttempts for RetryCalls<'_, C, B, V, O, S>
 where
     C: Clock + Clone,
     B: Budget,
-    V: Retryable<T, E>,
+    V: Reads<Result<T, E>, Option<Failure>>,
     O: FnMut(Attempt<C>) -> F,
     F: Future<Output = Result<T, E>>,
     S: Sleep,

@@ -23,8 +23,9 @@
 // | here | `Retry`: how often a call is attempted, when, and within which limits |
 // | `attempts` | `Attempts`: the attempts of one call; the decision; `Attempt` |
 // | `attempts_future` | `AttemptsFuture`: the future of every call that is made in attempts, here, by a pacer, in damper-tower and in damper-http; `MakeAttempts` |
-// | `future` | `RetryRun` and `RetryFuture`: an asynchronous call, before it is awaited and then |
-// | `failure` | `Failure`: the meaning of an outcome for the next attempt; `Retryable`, `AnyError` |
+// | `repeated_call` | `RepeatedCall`: an asynchronous call of a retry, a hedge or a pacer, before it is awaited |
+// | `future` | `RetryFuture`: an asynchronous call with retries |
+// | `failure` | `Failure`: the meaning of an outcome for the next attempt; `AnyError` |
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
 // | `backoff` | `Backoff`: how long to wait before each retry; `Delays` |
 // | `jitter` | `Jitter`: the random part of a wait |
@@ -42,6 +43,7 @@ mod future;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) mod hedge;
 mod jitter;
+mod repeated_call;
 mod schedule;
 
 pub use attempts::{Attempt, Attempts};
@@ -50,13 +52,14 @@ pub use budget::{
     Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryQuota, RetryThrottle, Unlimited,
 };
 pub use error::{GaveUp, RetryError};
-pub use failure::{AnyError, Failure, Retryable};
-pub use future::RetryRun;
+pub use failure::{AnyError, Failure};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeRun, HedgeStatus};
+pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeStatus};
 pub use jitter::Jitter;
+pub use repeated_call::RepeatedCall;
 pub use schedule::RetrySchedule;
 
+use crate::Reads;
 use crate::deadline::Deadline;
 use crate::setting::Setting;
 use crate::time::{Clock, DefaultClock, random};
@@ -406,7 +409,7 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     #[cfg(feature = "std")]
     pub fn call<T, E>(&self, operation: impl FnMut(Attempt<C>) -> Result<T, E>) -> Result<T, RetryError<E>>
     where
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
     {
         self.call_sleeping_by(std::thread::sleep, operation)
     }
@@ -437,7 +440,7 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
         mut operation: impl FnMut(Attempt<C>) -> Result<T, E>,
     ) -> Result<T, RetryError<E>>
     where
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
     {
         let mut attempts = self.begin();
         if attempts.deadline().is_expired() {
@@ -466,16 +469,16 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     /// Makes attempts asynchronously until one succeeds or the call is given up.
     ///
     /// Await the result directly with the feature `tokio`, or choose a sleep with
-    /// [`sleeping_by`](RetryRun::sleeping_by) on another runtime.
+    /// [`sleeping_by`](RepeatedCall::sleeping_by) on another runtime.
     ///
     /// At the deadline the attempt in flight is dropped.
-    pub fn run<O, F, T, E>(&self, operation: O) -> RetryRun<'_, C, B, V, O>
+    pub fn run<O, F, T, E>(&self, operation: O) -> RepeatedCall<&Self, O>
     where
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
         O: FnMut(Attempt<C>) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        RetryRun { retry: self, operation }
+        RepeatedCall { policy: self, operation }
     }
 
     /// Classifies an outcome, and returns the wait before the next attempt.
@@ -485,9 +488,9 @@ impl<C: Clock + Clone, B: Budget, V> Retry<C, B, V> {
     /// The reason why the call is over.
     fn judge<T, E>(&self, attempts: &mut Attempts<C>, outcome: &Result<T, E>) -> Result<Duration, GaveUp>
     where
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
     {
-        if let Some(failure) = self.retryable().failure(outcome) {
+        if let Some(failure) = self.retryable().read_from(outcome) {
             attempts.failed(self, failure)
         } else {
             attempts.succeeded(self);

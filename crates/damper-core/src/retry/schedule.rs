@@ -1,7 +1,7 @@
 //! The attempts of a retry policy and their delays, in one word.
 
 use super::Backoff;
-use crate::setting::{LiveValue, sealed::Word};
+use crate::setting::sealed::LiveValue;
 use crate::sync::Field;
 use core::fmt;
 use core::num::NonZeroU64;
@@ -105,9 +105,7 @@ const fn unpacked(bits: u64) -> Duration {
     Duration::from_micros((bits & ((1 << MANTISSA) - 1)) << (bits >> MANTISSA))
 }
 
-impl LiveValue for RetrySchedule {}
-
-impl Word for RetrySchedule {
+impl LiveValue for RetrySchedule {
     #[inline]
     fn to_word(self) -> NonZeroU64 {
         self.0

@@ -5,19 +5,14 @@
 // | here | `Shadowed`: a limiter or a breaker in force, and a candidate beside it |
 // | `limits` | limiters in shadow mode, with keys and without |
 // | `breakers` | breakers in shadow mode |
-// | `admissions` | admissions in shadow mode |
 // | `gates` | all gates in shadow mode |
 // | `counts` | how often the two disagree |
 
-#[cfg(feature = "alloc")]
-mod admissions;
 mod breakers;
 mod counts;
 mod gates;
 mod limits;
 
-#[cfg(feature = "alloc")]
-pub use admissions::ShadowedAdmissionPermit;
 pub use counts::{ShadowCounts, ShadowReport};
 
 use crate::sync::const_unless_loom;
@@ -33,8 +28,7 @@ use crate::sync::const_unless_loom;
 /// | any [`Limiter`](crate::Limiter), such as a [`RateLimiter`](crate::RateLimiter) | any other one | [`check`](#method.check), [`Limiter::try_acquire`](crate::Limiter::try_acquire) |
 /// | a [`KeyedLimiter`](crate::KeyedLimiter) | another one of the same keys | [`check`](#method.check-1) of a key |
 /// | a [`CircuitBreaker`](crate::CircuitBreaker) | another one | [`call`](#method.call), [`try_acquire`](#method.try_acquire) |
-/// | an `Admission` | another one | `try_acquire` |
-/// | a [`Gate`](crate::gate::Gate) | another one | [`Ask::ask`](crate::gate::Ask::ask) |
+/// | a [`Gate`](crate::gate::Gate), such as a reference to an `Admission` | another one | [`Ask::ask`](crate::gate::Ask::ask) |
 ///
 /// # The calls that are refused
 ///

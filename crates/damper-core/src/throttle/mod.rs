@@ -48,9 +48,7 @@ pub use error::Throttled;
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use keyed_throttle::KeyedThrottle;
 pub use pace_too_slow::PaceTooSlow;
-pub use pacing::{
-    Hints, Level, Moment, NoPacing, PacedAttempts, PacedRetry, PacedRun, Pacer, ReadHints, RemainingDecrease, Strategy,
-};
+pub use pacing::{Hints, Level, Moment, NoPacing, PacedAttempts, PacedRetry, Pacer, RemainingDecrease, Strategy};
 pub use permit::ThrottlePermit;
 pub(crate) use permit::ThrottleRef;
 pub use status::ThrottleStatus;

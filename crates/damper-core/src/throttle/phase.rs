@@ -5,7 +5,7 @@
 
 use super::call_counts::CallSums;
 use crate::out_of_range::OutOfRange;
-use crate::setting::{LiveValue, sealed::Word};
+use crate::setting::sealed::LiveValue;
 use crate::sync::Field;
 use core::num::NonZeroU64;
 
@@ -56,10 +56,8 @@ impl Rule {
     }
 }
 
-impl LiveValue for Rule {}
-
 /// A multiplier is at least 1, so no word is 0.
-impl Word for Rule {
+impl LiveValue for Rule {
     #[inline]
     fn to_word(self) -> NonZeroU64 {
         let word = MULTIPLIER.put(self.multiplier.into()) | MAX_REFUSED.put(self.max_refused.into());

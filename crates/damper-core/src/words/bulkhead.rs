@@ -9,7 +9,7 @@
 //! tests. With a sum beside the bytes, in a second word, a process that is killed between the two swaps makes them differ for good.
 
 use super::{AtomicU64, Seat};
-use crate::concurrency::{BulkheadFull, FullCause};
+use crate::concurrency::{BulkheadFull, RefusalCause};
 use crate::sync::{Ordering, SpinWait};
 
 /// A limit on the calls in flight of up to eight processes, on a word that the program owns.
@@ -92,7 +92,7 @@ impl<'a> WordBulkhead<'a> {
             }
             spin_wait.spin();
         }
-        Err(BulkheadFull::new(self.limit.into(), FullCause::NoSlot))
+        Err(BulkheadFull::new(self.limit.into(), RefusalCause::NoSlot))
     }
 
     /// Returns the number of calls in flight, of all processes.

@@ -206,7 +206,7 @@ fn compiler_names_when_for_retries_of_errors_without_error() {
         "let _ = retry.call_sleeping_by(drop, |_| Err::<(), &str>(\"no\"));",
     ] {
         let output = compiler_output(&format!("{retry} {call}"));
-        for part in ["error[E0277]", "outcomes of type `Result<(), &str>` to retry", ".when(|result| result.is_err()"] {
+        for part in ["error[E0277]", "from `Result<(), &str>`", "name what to retry: `.when(|result| result.is_err()"] {
             assert!(output.contains(part), "{call}: {output}");
         }
     }

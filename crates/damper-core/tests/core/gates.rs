@@ -3,8 +3,7 @@
 use core::time::Duration;
 use damper::breaker::{self, BreakerConfig};
 use damper::concurrency::{
-    Admission, AdmissionRequest, Criticality, FullCause, LimitBounds, LimitRule, Outcome, RefusalCause, WindowPlan,
-    WindowSummary,
+    Admission, AdmissionRequest, Criticality, LimitBounds, LimitRule, Outcome, RefusalCause, WindowPlan, WindowSummary,
 };
 use damper::gate::{
     Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, Never, PerKey, Permit, Refusal,
@@ -248,7 +247,7 @@ fn pair_asks_the_inner_gate_only_if_the_outer_one_lets_the_call_pass() {
     let gate = (&outer, &inner);
     let Answer::Pass(held) = gate.ask(&()) else { panic!("both let it pass") };
     let Answer::Refuse(Either::Second(full)) = gate.ask(&()) else { panic!("the slot is taken") };
-    assert_eq!(full.cause(), FullCause::NoSlot);
+    assert_eq!(full.cause(), RefusalCause::NoSlot);
     drop(held);
     let Answer::Refuse(refused @ Either::First(_)) = gate.ask(&()) else { panic!("the tokens are used up") };
     assert_eq!(inner.in_flight(), 0);
@@ -428,7 +427,7 @@ async fn calls_wait_for_their_turn_no_longer_than_they_have_time() {
     assert!(gate.ask(&(2, 60)).is_pass(), "another key has a slot of its own");
     let Answer::Wait(short) = gate.ask(&(1, 1)) else { panic!("it has to wait") };
     let Answer::Wait(long) = gate.ask(&(1, 60)) else { panic!("it has to wait") };
-    assert_eq!(short.await.unwrap_err().cause(), FullCause::TimedOut);
+    assert_eq!(short.await.unwrap_err().cause(), RefusalCause::TimedOut);
     drop(held);
     assert!(long.await.is_ok());
 }

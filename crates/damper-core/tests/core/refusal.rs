@@ -6,6 +6,7 @@ use damper::{
     Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, Denied, LimitSet, ManualClock, Plan,
     Quota, QuotaTree, RateLimiter, RetryError, is_refusal,
 };
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
@@ -74,4 +75,16 @@ fn other_errors_are_no_refusals() {
     let failed = CallError::<io::Error>::Failed(io::Error::other("down"));
     assert!(!is_refusal(&failed));
     assert_eq!(AnyError::judge(&failed), Failure::TRANSIENT);
+}
+
+/// A refusal that the list misses would be retried, and count as a failure of the server.
+#[test]
+fn every_refusal_is_in_the_list_that_finds_it() {
+    let source = include_str!("../../src/gate/refusals.rs");
+    let list = source.split_once("    first_of! {").unwrap().1.split_once("    }").unwrap().0;
+    let listed = list.lines().filter_map(|line| line.trim().strip_suffix(',')?.split(' ').next_back());
+    let implemented = source.lines().filter_map(|line| line.strip_prefix("impl Refusal for ")?.strip_suffix(" {"));
+    let implemented: BTreeSet<_> = implemented.chain(["AnyRefusal"]).collect();
+    assert!(implemented.len() > 10, "{implemented:?}");
+    assert_eq!(listed.collect::<BTreeSet<_>>(), implemented);
 }

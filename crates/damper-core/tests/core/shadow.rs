@@ -137,7 +137,8 @@ fn refused_call_gives_back_the_probe_of_the_candidate() {
 mod keyed {
     use super::{Duration, ManualClock, Quota, Shadowed, calls, expected, prop, quota};
     use damper::KeyedLimiter;
-    use damper::concurrency::{Admission, AdmissionRequest, LimitRule, Outcome, WindowPlan, WindowSummary};
+    use damper::concurrency::{Admission, AdmissionRequest, LimitRule, WindowPlan, WindowSummary};
+    use damper::gate::{Ask, Ending, Permit, Verdict};
     use proptest::prelude::*;
     use std::sync::Arc;
 
@@ -168,15 +169,16 @@ mod keyed {
 
     #[test]
     fn outcomes_of_admitted_calls_reach_both_gates() {
-        let gates = Shadowed::new(Admission::fixed(2), Admission::fixed(3));
-        let permits: Vec<_> = (0..3).map(|_| gates.try_acquire(AdmissionRequest::new())).collect();
+        let (in_force, candidate) = (Admission::fixed(2), Admission::fixed(3));
+        let gates = Shadowed::new(&in_force, &candidate);
+        let permits: Vec<_> = (0..3).map(|_| gates.ask(&AdmissionRequest::new()).at_once().unwrap()).collect();
         assert_eq!(
             (gates.report().only_in_force, gates.candidate().in_flight()),
             (1, 2),
             "a refused call holds no slot"
         );
         for permit in permits.into_iter().flatten() {
-            permit.success();
+            permit.end(&Verdict::of(Ending::Success));
         }
         assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
         assert!(gates.in_force().median_service_time().is_some() && gates.candidate().median_service_time().is_some());
@@ -200,16 +202,17 @@ mod keyed {
     #[test]
     fn both_gates_learn_the_outcome_that_is_recorded() {
         let gate = || Admission::with_rule(AfterOne, ManualClock::new());
-        for (outcome, limit) in [(Outcome::Success, 20), (Outcome::Overloaded, 5), (Outcome::Ignored, 10)] {
-            let gates = Shadowed::new(gate(), gate());
-            let enter = || gates.try_acquire(AdmissionRequest::new()).unwrap();
+        for (ending, limit) in [(Ending::Success, 20), (Ending::Unavailable, 5), (Ending::NotSent, 10)] {
+            let (in_force, candidate) = (gate(), gate());
+            let gates = Shadowed::new(&in_force, &candidate);
+            let call = |ending| {
+                let permit = gates.ask(&AdmissionRequest::new()).at_once().unwrap().unwrap();
+                permit.end(&Verdict::of(ending));
+            };
             // The first call only begins the first window.
-            enter().success();
-            match outcome {
-                Outcome::Overloaded => enter().overloaded(),
-                _ => enter().record(outcome),
-            }
-            assert_eq!((gates.in_force().limit(), gates.candidate().limit()), (limit, limit), "{outcome:?}");
+            call(Ending::Success);
+            call(ending);
+            assert_eq!((gates.in_force().limit(), gates.candidate().limit()), (limit, limit), "{ending:?}");
             assert_eq!((gates.in_force().in_flight(), gates.candidate().in_flight()), (0, 0));
         }
     }

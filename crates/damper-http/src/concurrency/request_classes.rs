@@ -7,9 +7,10 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::hash::Hash;
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::concurrency::{Admission, AdmissionRequest, Criticality};
 use damper_core::deadline::Deadline;
-use damper_core::gate::{ClassOf, Classes, Waits};
+use damper_core::gate::{Classes, Waits};
 use damper_core::setting::Setting;
 
 /// Says the class, the tenant and the deadline of a request of HTTP.
@@ -94,9 +95,9 @@ impl RequestClasses {
     }
 }
 
-impl ClassOf<Head<'_>> for RequestClasses {
+impl Reads<Head<'_>, AdmissionRequest> for RequestClasses {
     #[inline]
-    fn request(&self, head: &Head<'_>) -> AdmissionRequest {
+    fn read_from(&self, head: &Head<'_>) -> AdmissionRequest {
         let mut request = AdmissionRequest::new();
         // Closures for both say all, so the extensions need not be searched.
         let says_all = self.criticality.is_some() && self.add_tenant.is_some();

@@ -7,7 +7,8 @@ use crate::telemetry::{Kind, Telemetry};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::{Exempt, Gate, IsExempt, Shared};
+use damper_core::Reads;
+use damper_core::gate::{Exempt, Gate, Shared};
 
 /// The limit and the settings, in one `Arc`, because a service is cloned for each request.
 pub(super) struct SharedSettings<L: Gate> {
@@ -38,9 +39,9 @@ impl fmt::Debug for Exemptions {
     }
 }
 
-impl IsExempt<Head<'_>> for Exemptions {
+impl Reads<Head<'_>, bool> for Exemptions {
     #[inline]
-    fn is_exempt(&self, head: &Head<'_>) -> bool {
+    fn read_from(&self, head: &Head<'_>) -> bool {
         self.0.as_ref().is_some_and(|is_exempt| is_exempt(head))
     }
 }

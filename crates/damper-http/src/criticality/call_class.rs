@@ -1,9 +1,7 @@
 //! The class and the tenant of a call, as a value.
 
 use crate::Head;
-use alloc::borrow::ToOwned;
-use alloc::string::String;
-use core::fmt;
+use damper_core::InvalidText;
 use damper_core::concurrency::Criticality;
 use http::HeaderValue;
 
@@ -58,10 +56,11 @@ impl CallClass {
     ///
     /// # Errors
     ///
-    /// [`TenantNameError`], because a header has to carry the name: it has 1 to 256 visible characters of ASCII, and spaces between them.
-    pub fn tenant(self, name: &str) -> Result<Self, TenantNameError> {
+    /// [`InvalidText`], because a header has to carry the name: it has 1 to 256 visible characters of ASCII, and spaces between them.
+    pub fn tenant(self, name: &str) -> Result<Self, InvalidText> {
         let value = HeaderValue::from_str(name).ok().filter(is_tenant_name);
-        let tenant = value.ok_or_else(|| TenantNameError { name: name.to_owned() })?;
+        let allowed = "1 to 256 visible characters of ASCII, with spaces only between them";
+        let tenant = value.ok_or_else(|| InvalidText::new("the tenant", name, allowed))?;
         Ok(self.with_tenant(Some(tenant)))
     }
 
@@ -110,23 +109,3 @@ pub(super) fn is_tenant_name(value: &HeaderValue) -> bool {
         && bytes.last().is_some_and(is_visible)
         && bytes.iter().all(|byte| is_visible(byte) || *byte == b' ')
 }
-
-/// The name of a tenant that no header can carry.
-#[derive(Clone, PartialEq, Eq)]
-pub struct TenantNameError {
-    name: String,
-}
-
-impl fmt::Display for TenantNameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the tenant is {:?}, it must be 1 to {LONGEST} visible characters of ASCII, with spaces only between them",
-            self.name
-        )
-    }
-}
-
-damper_core::internal::debug_by_display!(TenantNameError);
-
-impl core::error::Error for TenantNameError {}

@@ -15,7 +15,7 @@ mod client;
 mod headers;
 mod server;
 
-pub use call_class::{CallClass, TenantNameError};
+pub use call_class::CallClass;
 pub use client::ClientCriticalityLayer;
 pub use headers::ClassHeaders;
 pub use server::CriticalityLayer;

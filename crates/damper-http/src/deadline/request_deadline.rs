@@ -2,8 +2,8 @@
 
 use crate::Head;
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::deadline::Deadline;
-use damper_core::gate::TimeLeft;
 use http::Request;
 
 /// Finds the deadline of a request in its extensions, where [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) puts it.
@@ -32,16 +32,16 @@ use http::Request;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RequestDeadline;
 
-impl<B> TimeLeft<Request<B>> for RequestDeadline {
+impl<B> Reads<Request<B>, Option<Duration>> for RequestDeadline {
     #[inline]
-    fn left(&self, request: &Request<B>) -> Option<Duration> {
+    fn read_from(&self, request: &Request<B>) -> Option<Duration> {
         request.extensions().get::<Deadline>().map(Deadline::remaining)
     }
 }
 
-impl TimeLeft<Head<'_>> for RequestDeadline {
+impl Reads<Head<'_>, Option<Duration>> for RequestDeadline {
     #[inline]
-    fn left(&self, head: &Head<'_>) -> Option<Duration> {
+    fn read_from(&self, head: &Head<'_>) -> Option<Duration> {
         head.extensions.get::<Deadline>().map(Deadline::remaining)
     }
 }

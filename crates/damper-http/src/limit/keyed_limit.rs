@@ -25,7 +25,7 @@ use damper_core::time::Clock;
 ///
 /// # When the store fails
 ///
-/// The answer [`LimitError::other`](super::LimitError::other) refuses the request with `500 Internal Server Error` and
+/// The answer [`Refusal::failed`](super::Refusal::failed) refuses the request with `500 Internal Server Error` and
 /// reports the error to [`on_error`](crate::RateLimitLayer::on_error), logs and metrics. The answer `Ok(None)` lets the
 /// request pass instead; report the error yourself then, because the layer counts the request as allowed.
 ///

@@ -41,7 +41,7 @@ pub use keyed_limit::KeyedLimit;
 pub(crate) use logged::LoggableLimit;
 pub use per_client::PerClient;
 pub(super) use prefix::Prefix;
-pub use refusal::{LimitError, Limited, Refusal};
+pub use refusal::{Limited, Refusal};
 pub(crate) use settled::{CorrectedLimit, Correction, Reservation, Tokens};
 pub use settled::{SettledKeyedLimit, SettledLimit};
 pub(crate) use shadow::ShadowCandidate;
@@ -62,7 +62,7 @@ use damper_core::gate::{self, Forecast, Never};
 /// one are limits too.
 ///
 /// The answer `LimitDecision::Pass(None)` lets a request pass. A limit that cannot decide, such as one whose store has
-/// failed, answers [`LimitError::other`], which refuses the request, or lets it pass in the same way.
+/// failed, answers [`Refusal::failed`], which refuses the request, or lets it pass in the same way.
 ///
 /// # Examples
 ///

@@ -13,14 +13,24 @@ use damper_core::keyed::TreeDenied;
 use damper_core::limit::Denied;
 use damper_core::quota::Quota;
 
-/// Why a request may not pass. It is displayed as the refusal or the error that it contains.
+/// Why a request may not pass.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The request is over the limit.
     Limited(Limited),
-    /// The limit could not decide.
-    Failed(LimitError),
+    /// The limit could not decide, for this reason. The request gets `500 Internal Server Error`.
+    ///
+    /// The client learns no more than that. The reason goes to the layer's [`on_error`](crate::RateLimitLayer::on_error), and to metrics
+    /// and logs as the docs of [`damper::http`](crate) say. Without the address of the peer it is a [`MissingPeer`].
+    Failed(Arc<dyn Error + Send + Sync>),
+}
+
+impl Refusal {
+    /// Creates the refusal of a limit that could not decide, for this reason.
+    pub fn failed(reason: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(reason.into().into())
+    }
 }
 
 impl From<Limited> for Refusal {
@@ -29,15 +39,9 @@ impl From<Limited> for Refusal {
     }
 }
 
-impl From<LimitError> for Refusal {
-    fn from(error: LimitError) -> Self {
-        Self::Failed(error)
-    }
-}
-
 impl From<MissingPeer> for Refusal {
     fn from(error: MissingPeer) -> Self {
-        Self::Failed(error.into())
+        Self::failed(error)
     }
 }
 
@@ -45,7 +49,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limited(limited) => limited.fmt(f),
-            Self::Failed(error) => error.fmt(f),
+            Self::Failed(_) => f.write_str("the rate limit could not decide"),
         }
     }
 }
@@ -57,7 +61,7 @@ impl Error for Refusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Limited(_) => Some(&NotSent),
-            Self::Failed(error) => error.source(),
+            Self::Failed(reason) => Some(&**reason),
         }
     }
 }
@@ -193,49 +197,6 @@ impl fmt::Display for Limited {
         match self.retry_after {
             Some(wait) => write!(f, "rate limit exceeded, retry in {}", Human(wait)),
             None => f.write_str("rate limit exceeded, and no wait helps"),
-        }
-    }
-}
-
-/// The error of a limit that could not decide on a request, which gets `500 Internal Server Error`.
-///
-/// The client learns no more than that. The reason is the error's `source`: it goes to the layer's
-/// [`on_error`](crate::RateLimitLayer::on_error), and to metrics and logs as the docs of [`damper::http`](crate) say.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum LimitError {
-    /// The request has no peer address.
-    MissingPeer(MissingPeer),
-    /// Something else.
-    Other(Arc<dyn Error + Send + Sync>),
-}
-
-impl LimitError {
-    /// Wraps an error of your own.
-    pub fn other(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::Other(error.into().into())
-    }
-}
-
-impl From<MissingPeer> for LimitError {
-    fn from(error: MissingPeer) -> Self {
-        Self::MissingPeer(error)
-    }
-}
-
-impl fmt::Display for LimitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the rate limit could not decide")
-    }
-}
-
-damper_core::internal::debug_by_display!(LimitError, with sources);
-
-impl Error for LimitError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::MissingPeer(error) => Some(error),
-            Self::Other(error) => Some(&**error),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The limits of a quota tree, by a path that a closure reads of a request.
 
 use super::settled::{CorrectedLimit, Correction, Reservation, ReserveAnswer};
-use super::{Detail, Limit, LimitDecision, LimitError, Limited, NoWait, Refusal, Standing};
+use super::{Detail, Limit, LimitDecision, Limited, NoWait, Refusal, Standing};
 use crate::Head;
 use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
@@ -107,7 +107,7 @@ where
             [u32; DIMENSIONS],
         ) -> T,
     ) -> Result<T, Refusal> {
-        let Some(path) = (self.path)(head) else { return Err(LimitError::other(NO_PATH).into()) };
+        let Some(path) = (self.path)(head) else { return Err(Refusal::failed(NO_PATH)) };
         let steps = path.each_ref().map(|(key, plans)| (&**key, plans.each_ref()));
         let costs = self.estimate.as_ref().map_or([1; DIMENSIONS], |estimate| estimate(head));
         Ok(ask(&self.tree, &steps, costs.map(|tokens| tokens.saturating_mul(cost))))

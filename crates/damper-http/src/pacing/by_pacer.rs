@@ -6,9 +6,10 @@ use crate::telemetry::Telemetry;
 use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::internal::SeenPause;
 use damper_core::retry::{Failure, GaveUp};
-use damper_core::throttle::{Pacer, ReadHints, Strategy};
+use damper_core::throttle::{Hints, Pacer, Strategy};
 use damper_core::time::Clock;
 use http::Extensions;
 
@@ -25,7 +26,7 @@ pub struct ByPacer<G, H> {
 impl<G, H, S, C> Pace for ByPacer<G, H>
 where
     G: Deref<Target = Pacer<S, C>>,
-    H: for<'a> ReadHints<ResponseHead<'a>>,
+    H: for<'a> Reads<ResponseHead<'a>, Hints>,
     S: Strategy,
     C: Clock,
 {
@@ -37,7 +38,7 @@ where
         left: impl Fn() -> Duration,
     ) -> Result<Option<Failure>, GaveUp> {
         let Ok(head) = response else { return Ok(Some(Failure::FATAL)) };
-        let hints = self.hints.hints(head);
+        let hints = self.hints.read_from(head);
         let Some(sleep) = self.pacer.answered_within(&hints, &left) else {
             // The limit may not have seen a call that it did not accept.
             return Ok(if hints.is_accepted() { None } else { Some(Failure::FATAL) });

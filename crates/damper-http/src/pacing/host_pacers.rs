@@ -6,7 +6,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::OutOfRange;
-use damper_core::gate::{PacerOf, PacerSource};
+use damper_core::Reads;
+use damper_core::gate::PacerSource;
 use damper_core::quota::Quota;
 use damper_core::store::BoundedStore;
 use damper_core::throttle::{Level, Pacer, Strategy};
@@ -89,8 +90,8 @@ impl<S: Strategy, C: Clock> PacerSource for HostPacers<S, C> {
     type Pacer = Arc<Pacer<S, C>>;
 }
 
-impl<S: Strategy, C: Clock> PacerOf<Head<'_>> for HostPacers<S, C> {
-    fn pacer(&self, head: &Head<'_>) -> Arc<Pacer<S, C>> {
+impl<S: Strategy, C: Clock> Reads<Head<'_>, <Self as PacerSource>::Pacer> for HostPacers<S, C> {
+    fn read_from(&self, head: &Head<'_>) -> Arc<Pacer<S, C>> {
         let HostPacersInner { hosts, create } = &*self.0;
         head.with_host(|host| hosts.get_or_insert_with(host, create))
     }

@@ -1,8 +1,9 @@
 //! The hints of an HTTP response about the server's limit.
 
-use crate::ResponseHead;
 use crate::wire::{self, RateLimitStatus};
-use damper_core::throttle::{Hints, ReadHints};
+use crate::{HttpProtocol, ResponseHead};
+use damper_core::Reads;
+use damper_core::throttle::Hints;
 use http::StatusCode;
 
 /// Reads the hints of HTTP: the status 429, `Retry-After` and the headers of rate limits.
@@ -19,32 +20,27 @@ use http::StatusCode;
 /// damper sends them with [`RateLimitLayer::headers`](crate::RateLimitLayer::headers).
 ///
 /// Transport errors say nothing about the limit, so they are not read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct HttpHints;
-
-impl HttpHints {
-    /// Reads the head of a response. Call it from your own function.
-    ///
-    /// # Examples
-    ///
-    /// A server that rejects calls with a 403, as some do:
-    ///
-    /// ```
-    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::Quota;
-    /// use damper::http::{HostPacers, HttpHints, PacingLayer, ResponseHead};
-    /// use damper::throttle::Hints;
-    /// use damper::wire;
-    ///
-    /// # async fn sleep(_: std::time::Duration) {}
-    /// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_hour(5_000)), sleep)
-    ///     .hints(|head: &ResponseHead<'_>| match HttpHints::read(head) {
-    ///         hints if head.status == 403 && hints.remaining == Some(0) => Hints::REJECTED.resets_in(hints.resets_in),
-    ///         hints => hints,
-    ///     });
-    /// # let _ = layer;
-    /// ```
-    pub fn read(head: &ResponseHead<'_>) -> Hints {
+///
+/// # Examples
+///
+/// A server that rejects calls with a 403, as some do:
+///
+/// ```
+/// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+/// use damper::http::{HostPacers, HttpProtocol, PacingLayer, ResponseHead};
+/// use damper::throttle::Hints;
+/// use damper::{Quota, Reads};
+///
+/// # async fn sleep(_: std::time::Duration) {}
+/// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_hour(5_000)), sleep)
+///     .hints(|head: &ResponseHead<'_>| match HttpProtocol.read_from(head) {
+///         hints if head.status == 403 && hints.remaining == Some(0) => Hints::REJECTED.resets_in(hints.resets_in),
+///         hints => hints,
+///     });
+/// # let _ = layer;
+/// ```
+impl Reads<ResponseHead<'_>, Hints> for HttpProtocol {
+    fn read_from(&self, head: &ResponseHead<'_>) -> Hints {
         let status = RateLimitStatus::in_headers(head.headers);
         let hints = match head.status {
             StatusCode::TOO_MANY_REQUESTS => Hints::REJECTED.retry_after(wire::retry_after_in(head.headers)),
@@ -56,12 +52,5 @@ impl HttpHints {
             Some(status) => hints.remaining(Some(status.remaining)).limit(status.limit).resets_in(status.resets_in),
             None => hints,
         }
-    }
-}
-
-impl ReadHints<ResponseHead<'_>> for HttpHints {
-    #[inline]
-    fn hints(&self, head: &ResponseHead<'_>) -> Hints {
-        Self::read(head)
     }
 }

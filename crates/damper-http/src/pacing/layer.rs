@@ -3,22 +3,23 @@
 #[cfg(feature = "tokio")]
 use super::HostPacers;
 use super::paced_requests::PacedRequests;
-use super::{HttpHints, PaceOnly, PacingService, Repeating, Unjudged};
+use super::{PaceOnly, PacingService, Repeating, Unjudged};
 use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
 use crate::stack::StackProtocol;
 use crate::telemetry::{Kind, Telemetry};
-use crate::{Head, ResponseHead};
+use crate::{Head, HttpProtocol, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
-use damper_core::gate::{PacerOf, PacerSource};
+use damper_core::Reads;
+use damper_core::gate::PacerSource;
 use damper_core::internal::split_paced_budget;
 #[cfg(feature = "tokio")]
 use damper_core::quota::Quota;
 use damper_core::retry::{Retry, RetryBudget, RetryBudgetConfig};
 #[cfg(feature = "tokio")]
 use damper_core::throttle::Pacer;
-use damper_core::throttle::{PacedRetry, ReadHints};
+use damper_core::throttle::{Hints, PacedRetry};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -37,7 +38,7 @@ type Alone<Z> = Repeating<RetryBudget, HttpRetries<Unjudged>, Z>;
 /// Sleeps before a client's calls, so that a rate-limited server rarely rejects one.
 ///
 /// A [`Pacer`](damper_core::throttle::Pacer) learns the length of the sleep from the responses. The layer reads the status 429,
-/// `Retry-After` and the headers of rate limits: see [`HttpHints`].
+/// `Retry-After` and the headers of rate limits: see [`HttpProtocol`].
 ///
 /// **Alone**, as it is created, it retries a rejected call, so that the caller need not see a 429:
 ///
@@ -101,7 +102,7 @@ pub struct PacingLayer<T, H, M> {
 }
 
 #[cfg(feature = "tokio")]
-impl PacingLayer<Arc<Pacer>, HttpHints, Alone<TokioSleep>> {
+impl PacingLayer<Arc<Pacer>, HttpProtocol, Alone<TokioSleep>> {
     /// Creates a layer with one pacer for all requests, to a server with this quota.
     ///
     /// It sleeps by tokio's timer. The quota is that of the whole limit, even if other clients share it: `remaining` shows their use.
@@ -112,7 +113,7 @@ impl PacingLayer<Arc<Pacer>, HttpHints, Alone<TokioSleep>> {
 }
 
 #[cfg(feature = "tokio")]
-impl PacingLayer<HostPacers, HttpHints, Alone<TokioSleep>> {
+impl PacingLayer<HostPacers, HttpProtocol, Alone<TokioSleep>> {
     /// Creates a layer with a pacer with this quota per host and port.
     ///
     /// It keeps the pacers of the 1024 most recently called hosts, and sleeps by tokio's timer.
@@ -123,7 +124,9 @@ impl PacingLayer<HostPacers, HttpHints, Alone<TokioSleep>> {
 }
 
 #[cfg(feature = "tokio")]
-impl<T: for<'a> PacerOf<Head<'a>>> PacingLayer<T, HttpHints, Alone<TokioSleep>> {
+impl<T: PacerSource + for<'a> Reads<Head<'a>, <T as PacerSource>::Pacer>>
+    PacingLayer<T, HttpProtocol, Alone<TokioSleep>>
+{
     /// Creates a layer from existing pacers, which sleeps by tokio's timer.
     ///
     /// Pass a [`Pacer`] in a `static` or an `Arc`, [`HostPacers`], or a [`SelectedPacer`](damper_core::gate::SelectedPacer), which chooses by a
@@ -152,23 +155,25 @@ impl<T: for<'a> PacerOf<Head<'a>>> PacingLayer<T, HttpHints, Alone<TokioSleep>> 
     }
 }
 
-impl<T: for<'a> PacerOf<Head<'a>>, Z: Sleep> PacingLayer<T, HttpHints, Alone<Z>> {
+impl<T: PacerSource + for<'a> Reads<Head<'a>, <T as PacerSource>::Pacer>, Z: Sleep>
+    PacingLayer<T, HttpProtocol, Alone<Z>>
+{
     /// Creates a layer from existing pacers, which sleeps by the timer of any runtime.
     pub fn sleeping_by(pacers: T, sleep: Z) -> Self {
         let policy = PacedRetry::DEFAULT;
         let (protocol, budgets) = (HttpRetries::new().when(Unjudged), Arc::new(RetryBudget::default()));
         let settings = Arc::new(RetrySettings { retry: retry_by(policy), budgets, protocol, sleep });
         let mode = Repeating { settings, longest: policy.longest_time() };
-        Self { pacers, hints: HttpHints, mode, telemetry: Telemetry::new(Kind::Pacing, "default") }
+        Self { pacers, hints: HttpProtocol, mode, telemetry: Telemetry::new(Kind::Pacing, "default") }
     }
 }
 
 impl<T, H, M> PacingLayer<T, H, M> {
-    /// Sets the reader of a response's hints about the server's limit. Default: [`HttpHints`].
+    /// Sets the reader of a response's hints about the server's limit. Default: [`HttpProtocol`].
     ///
     /// Use it for a server with its own headers. Your function names the type of its argument: `|head: &ResponseHead<'_>|`.
     #[must_use]
-    pub fn hints<N: for<'a> ReadHints<ResponseHead<'a>>>(self, hints: N) -> PacingLayer<T, N, M> {
+    pub fn hints<N: for<'a> Reads<ResponseHead<'a>, Hints>>(self, hints: N) -> PacingLayer<T, N, M> {
         let Self { pacers, mode, telemetry, .. } = self;
         PacingLayer { pacers, hints, mode, telemetry }
     }

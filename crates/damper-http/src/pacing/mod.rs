@@ -19,7 +19,6 @@ mod paced_requests;
 mod service;
 
 pub use host_pacers::HostPacers;
-pub use http_hints::HttpHints;
 pub use layer::PacingLayer;
 pub use mode::{PaceOnly, Repeating, Unjudged};
 pub use service::PacingService;

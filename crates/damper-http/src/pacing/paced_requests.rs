@@ -6,11 +6,11 @@ use crate::telemetry::{Event, RefusalDetails, Telemetry};
 use crate::{Head, ResponseHead, wire};
 use core::fmt;
 use core::time::Duration;
-use damper_core::CallError;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{Answer, AnswerOf, Ask, PacedPermit, PacedWait, PacerOf, PacerSource, Paces, TimeLeft};
-use damper_core::throttle::{PaceTooSlow, ReadHints};
+use damper_core::gate::{Answer, AnswerOf, Ask, Gate, PacerSource, Paces};
+use damper_core::throttle::{Hints, PaceTooSlow};
 use damper_core::time::Sleep;
+use damper_core::{CallError, Reads};
 use damper_tower::internal::{Judged, Side, Stand};
 use http::{Request, Response};
 
@@ -39,11 +39,11 @@ impl<T: PacerSource + Clone, H: Clone, Z: Sleep + Clone> Stand for PacedRequests
 
 impl<T, H, Z, B, R, E> Side<Request<B>, Response<R>, E> for PacedRequests<T, H, Z>
 where
-    T: for<'a> PacerOf<Head<'a>> + Clone,
-    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
+    T: PacerSource + for<'a> Reads<Head<'a>, <T as PacerSource>::Pacer> + Clone,
+    H: for<'a> Reads<ResponseHead<'a>, Hints> + Clone,
     Z: Sleep + Clone,
 {
-    type Held = Judged<PacedPermit<T::Pacer>, (H, Telemetry)>;
+    type Held = Judged<<Self::Gate as Gate>::Permit, (H, Telemetry)>;
     type Refused = PaceTooSlow;
     type Response = Response<R>;
     type Error = CallError<E, PaceTooSlow>;
@@ -60,7 +60,7 @@ where
     }
 
     /// Tells the server how much time is left.
-    fn waited(&self, wait: &PacedWait<T::Pacer, Z>, request: &mut Request<B>) {
+    fn waited(&self, wait: &<Self::Gate as Gate>::Wait, request: &mut Request<B>) {
         if let Some(sent) = request.extensions().get::<SentTimeout>().cloned() {
             sent.write(request.headers_mut(), wait.time_left());
         } else if grpc_timeout(&Head::of(request)).is_some() {
@@ -69,7 +69,7 @@ where
     }
 
     #[inline]
-    fn hold(&self, permit: PacedPermit<T::Pacer>, _: &Request<B>) -> Self::Held {
+    fn hold(&self, permit: <Self::Gate as Gate>::Permit, _: &Request<B>) -> Self::Held {
         Judged { permit, judge: (self.hints.clone(), self.telemetry.clone()) }
     }
 
@@ -86,7 +86,7 @@ where
     #[inline]
     fn judge(held: &mut Option<Self::Held>, result: &Result<Response<R>, E>) {
         if let (Some(Judged { permit, judge: (hints, telemetry) }), Ok(response)) = (held.take(), result)
-            && let Some(sleep) = permit.learn(&hints.hints(&ResponseHead::of(response)))
+            && let Some(sleep) = permit.learn(&hints.read_from(&ResponseHead::of(response)))
         {
             telemetry.record_rejected(Some(sleep));
         }
@@ -124,8 +124,8 @@ pub(super) fn refuse(telemetry: &Telemetry, refusal: PaceTooSlow) -> PaceTooSlow
 #[derive(Clone, Copy, Debug)]
 pub struct SleepUntil;
 
-impl TimeLeft<Head<'_>> for SleepUntil {
-    fn left(&self, head: &Head<'_>) -> Option<Duration> {
+impl Reads<Head<'_>, Option<Duration>> for SleepUntil {
+    fn read_from(&self, head: &Head<'_>) -> Option<Duration> {
         let given = head.extensions.get::<Deadline>().filter(|deadline| !deadline.is_never());
         let sent = head.extensions.get::<SentTimeout>().map(SentTimeout::left);
         [given.map(Deadline::remaining), sent, grpc_timeout(head)].into_iter().flatten().min()

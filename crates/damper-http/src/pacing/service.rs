@@ -11,11 +11,12 @@ use crate::retry::{
 use crate::telemetry::Event;
 use crate::{Head, ResponseHead};
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::deadline::Deadline;
-use damper_core::gate::PacerOf;
+use damper_core::gate::PacerSource;
 use damper_core::internal::{AttemptsFuture, SeenPause};
 use damper_core::retry::GaveUp;
-use damper_core::throttle::{PaceTooSlow, ReadHints};
+use damper_core::throttle::{Hints, PaceTooSlow};
 use damper_core::time::{DefaultClock, Sleep};
 use http::{Request, Response};
 use tower_service::Service;
@@ -40,8 +41,8 @@ impl<T, H, B, K: RetryProtocol<Q>, Z, Q> AttemptBody<Q> for PacingLayer<T, H, Re
 impl<S, T, H, B, K, Z, Q, R> CallInAttempts<Q, S> for PacingLayer<T, H, Repeating<B, K, Z>>
 where
     S: Service<Request<K::Body>, Response = Response<R>>,
-    T: for<'a> PacerOf<Head<'a>>,
-    H: for<'a> ReadHints<ResponseHead<'a>> + Clone,
+    T: PacerSource + for<'a> Reads<Head<'a>, <T as PacerSource>::Pacer>,
+    H: for<'a> Reads<ResponseHead<'a>, Hints> + Clone,
     B: Budgets,
     K: RetryProtocol<Q> + GiveUp<S::Error>,
     Z: Sleep,
@@ -59,7 +60,7 @@ where
     fn call<X: BorrowedCallee<Request<K::Body>, Later = S>>(&self, service: X, request: Request<Q>) -> Self::Future {
         let Repeating { settings, longest } = &self.mode;
         let head = Head::of(&request);
-        let pacer = self.pacers.pacer(&head);
+        let pacer = self.pacers.read_from(&head);
         // Read before the sleep is chosen, so that no later pause is missed.
         let pause = SeenPause::of(&pacer);
         let sleep = pacer.before_call_within(|| {

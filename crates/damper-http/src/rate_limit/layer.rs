@@ -6,7 +6,7 @@ use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
-use crate::limit::{CorrectedLimit, Limit, LimitError, Limited, LoggableLimit, ShadowCandidate};
+use crate::limit::{CorrectedLimit, Limit, Limited, LoggableLimit, Refusal, ShadowCandidate};
 use crate::wire::RateLimitHeaders;
 use alloc::sync::Arc;
 use bytes::Bytes;
@@ -201,7 +201,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     ///
     /// It is called before the request is answered `500 Internal Server Error`.
     ///
-    /// The answer says nothing more. Without the feature `tracing` this is where the reason is found.
+    /// The answer says nothing more. Without the feature `tracing` this is where the reason is found: it is the `source` of the refusal.
     ///
     /// # Examples
     ///
@@ -216,7 +216,7 @@ impl<L: Limit + Clone> RateLimitLayer<L> {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn on_error(self, hook: impl Fn(&Head<'_>, &LimitError) + Send + Sync + 'static) -> Self {
+    pub fn on_error(self, hook: impl Fn(&Head<'_>, &Refusal) + Send + Sync + 'static) -> Self {
         self.with(|settings| settings.on_error = Some(Arc::new(hook)))
     }
 }

@@ -138,8 +138,8 @@ impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
                 self.settings.record_marked(head, &limited);
                 Some(limited)
             }
-            Err(Refusal::Failed(error)) => {
-                self.settings.record_undecided(head, &error);
+            Err(failed) => {
+                self.settings.record_undecided(head, &failed);
                 None
             }
         }

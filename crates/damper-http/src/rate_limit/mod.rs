@@ -38,7 +38,7 @@ pub use body::Body;
 pub use headers::Headers;
 pub use layer::RateLimitLayer;
 pub use marking::{Mark, MarkingLayer, Marks};
-pub use refusal_response::RefusalResponse;
+pub use refusal_response::refusal_response;
 pub use refused::Refused;
 
 /// A service behind a limit. Made by [`RateLimitLayer`].

@@ -10,7 +10,10 @@ use http::{Response, StatusCode};
 
 /// Makes the response of a server from the refusal of any [gate](damper_core::gate).
 ///
-/// It is for handlers that ask a limiter, a breaker or a bulkhead themselves, because no layer can know what a request costs.
+/// Its status is `429`, `503` or `500` by the [kind](Refusal::kind), with a line of text. It is for handlers that ask a limiter, a breaker or a bulkhead themselves, because no layer can know what a request costs.
+///
+/// The response has `Retry-After` (whole seconds, rounded up, at least 1) if a wait helps and is known, `RateLimit` and
+/// `RateLimit-Policy` if the refusal has a [standing](Refusal::standing), `Cache-Control: no-store`, and the mark of [`Refused`].
 ///
 /// # Examples
 ///
@@ -18,41 +21,34 @@ use http::{Response, StatusCode};
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::RefusalResponse;
+/// use damper::http::refusal_response;
 /// use damper::{Quota, RateLimiter};
 /// use http::Response;
 ///
 /// static SEARCHES: RateLimiter = RateLimiter::new(Quota::per_second(100));
 ///
 /// async fn search(words: Vec<String>) -> Result<String, Response<String>> {
-///     SEARCHES.check_n(words.len() as u32).map_err(RefusalResponse::into_response)?;
+///     SEARCHES.check_n(words.len() as u32).map_err(refusal_response)?;
 ///     Ok(format!("{} results", words.len()))
 /// }
 ///
 /// # let denied = RateLimiter::new(Quota::per_hour(1)).check_n(2).unwrap_err();
-/// assert_eq!(denied.into_response().status(), 429);
+/// assert_eq!(refusal_response(denied).status(), 429);
 /// ```
-pub trait RefusalResponse: Refusal {
-    /// Returns the response: `429`, `503` or `500` by the [kind](Refusal::kind), with a line of text.
-    ///
-    /// It has `Retry-After` (whole seconds, rounded up, at least 1) if a wait helps and is known, `RateLimit` and `RateLimit-Policy` if
-    /// the refusal has a [standing](Refusal::standing), `Cache-Control: no-store`, and the mark of [`Refused`].
-    fn into_response(self) -> Response<String> {
-        let kind = self.kind().http_status();
-        let status = StatusCode::from_u16(kind).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-        let mut response = Refused::mark(plain_text(status, &self));
-        let wait = self.retry_after();
-        if let Some(Standing { quota, remaining, .. }) = self.standing() {
-            RateLimitHeaders::default().write(response.headers_mut(), quota, remaining, wait);
-        }
-        if let Some(wait) = wait {
-            response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
-        }
-        response
+#[expect(clippy::needless_pass_by_value, reason = "it is the function of a `map_err`")]
+pub fn refusal_response(refusal: impl Refusal) -> Response<String> {
+    let kind = refusal.kind().http_status();
+    let status = StatusCode::from_u16(kind).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = Refused::mark(plain_text(status, &refusal));
+    let wait = refusal.retry_after();
+    if let Some(Standing { quota, remaining, .. }) = refusal.standing() {
+        RateLimitHeaders::default().write(response.headers_mut(), quota, remaining, wait);
     }
+    if let Some(wait) = wait {
+        response.headers_mut().insert(RETRY_AFTER, wire::retry_after(wait));
+    }
+    response
 }
-
-impl<R: Refusal> RefusalResponse for R {}
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +61,7 @@ mod tests {
     fn response_has_the_standing_of_the_refusal() {
         let wait = Duration::from_millis(29_100);
         let standing = Standing::new(Quota::per_minute(2), 0, Some(Duration::from_secs(59)));
-        let response = limit::Refusal::from(limit::Limited::new(Some(wait), standing)).into_response();
+        let response = refusal_response(limit::Refusal::from(limit::Limited::new(Some(wait), standing)));
         assert_eq!(response.status(), 429);
         let headers =
             ["retry-after", "ratelimit", "ratelimit-policy"].map(|name| response.headers()[name].to_str().unwrap());

@@ -5,7 +5,7 @@ use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use super::{Headers, Refused, grpc};
 use crate::Head;
-use crate::limit::{Correction, Detail, Limit, LimitError, Limited, Refusal, SettledLimit, Standing};
+use crate::limit::{Correction, Detail, Limit, Limited, Refusal, SettledLimit, Standing};
 use crate::telemetry::{Event, Kind, Telemetry};
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -55,7 +55,7 @@ pub struct RateLimitSettings<L> {
     rate_limit_headers: RateLimitHeaders,
     pub(super) body: RefusalBody<Limited>,
     pub(super) on_limited: Option<RequestCallback<Limited>>,
-    pub(super) on_error: Option<RequestCallback<LimitError>>,
+    pub(super) on_error: Option<RequestCallback<Refusal>>,
     telemetry: Telemetry,
     /// The telemetry of the candidate.
     shadow_telemetry: Telemetry,
@@ -200,7 +200,7 @@ impl<L: Limit> RateLimitSettings<L> {
                 self.telemetry.record_limited(&self.limit, head, limited);
                 self.call_on_limited(head, limited);
             }
-            Refusal::Failed(error) => self.record_undecided(head, error),
+            Refusal::Failed(_) => self.record_undecided(head, refusal),
         }
     }
 
@@ -219,10 +219,10 @@ impl<L: Limit> RateLimitSettings<L> {
 
     /// Records a request on which the limit cannot decide, and calls the callback for it.
     #[cold]
-    pub(super) fn record_undecided(&self, head: &Head<'_>, error: &LimitError) {
-        self.telemetry.record_undecided(error);
+    pub(super) fn record_undecided(&self, head: &Head<'_>, failed: &Refusal) {
+        self.telemetry.record_undecided(failed);
         if let Some(on_error) = &self.on_error {
-            on_error(head, error);
+            on_error(head, failed);
         }
     }
 
@@ -251,7 +251,7 @@ impl<L: Limit> RateLimitSettings<L> {
                 response
             }
             // The body leaves out the error's source, which is for callbacks and logs and not for clients.
-            Refusal::Failed(error) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, error).map(Bytes::from),
+            Refusal::Failed(_) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, refusal).map(Bytes::from),
         }
     }
 }

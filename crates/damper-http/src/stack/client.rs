@@ -15,7 +15,7 @@ use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
 use crate::hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
-use crate::pacing::{HostPacers, HttpHints, PaceOnly, PacingLayer};
+use crate::pacing::{HostPacers, PaceOnly, PacingLayer};
 #[cfg(feature = "tokio")]
 use crate::retry::{HttpRetries, RetryLayer};
 use crate::throttle::{ThrottleLayer, ThrottlePerHost};
@@ -24,10 +24,11 @@ use alloc::sync::Arc;
 use bytes::Bytes;
 #[cfg(feature = "tokio")]
 use core::time::Duration;
+#[cfg(feature = "tokio")]
+use damper_core::Reads;
 use damper_core::breaker::BreakerConfig;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
-#[cfg(feature = "tokio")]
-use damper_core::gate::PacerOf;
+use damper_core::gate::PacerSource;
 use damper_core::gate::{Ask, AtOnce};
 use damper_core::limit::RateLimiter;
 use damper_core::quota::Quota;
@@ -289,7 +290,10 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
     /// Pass one in a `static` or an `Arc`, [`HostPacers`](crate::HostPacers) with your own strategy, or a
     /// [`SelectedPacer`](damper_core::gate::SelectedPacer).
     #[cfg(feature = "tokio")]
-    pub fn pacers<N: for<'a> PacerOf<Head<'a>>>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P> {
+    pub fn pacers<N>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P>
+    where
+        N: PacerSource + for<'a> Reads<Head<'a>, <N as PacerSource>::Pacer>,
+    {
         self.with_pacing(PacingPart(PacingLayer::new(pacers).without_retries()))
     }
 
@@ -642,7 +646,7 @@ impl<C, R, A, P> ClientStack<C, R, A, P> {
 
 /// Pacing by tokio's timer.
 #[cfg(feature = "tokio")]
-type Paced<N> = PacingPart<PacingLayer<N, HttpHints, PaceOnly<TokioSleep>>>;
+type Paced<N> = PacingPart<PacingLayer<N, HttpProtocol, PaceOnly<TokioSleep>>>;
 
 /// The service inside of the parts.
 type Inside<S, P> = StackErrorService<S, OfTransport<P>>;

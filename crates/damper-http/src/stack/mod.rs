@@ -39,7 +39,7 @@ mod service;
 mod side;
 mod stack_part;
 
-pub use attempt_timeout::{AttemptTimedOut, AttemptTimeout, AttemptTimeoutLayer};
+pub use attempt_timeout::{AttemptTimedOut, AttemptTimeoutLayer};
 pub use boxed::{BoxedBody, BoxedClient};
 pub use client::{ClientStack, client_stack};
 pub use error::StackError;

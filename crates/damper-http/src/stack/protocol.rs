@@ -2,7 +2,6 @@
 
 use super::{BoxError, StackError, StackPart};
 use crate::completion::AtHead;
-use crate::pacing::HttpHints;
 use crate::retry::HttpRetries;
 use alloc::string::String;
 use core::error::Error;
@@ -28,7 +27,7 @@ pub trait StackProtocol {
     /// The [`RetryProtocol`](crate::RetryProtocol), which decides on retries.
     type Retries;
 
-    /// The reader of hints about the server's limit, for pacing: `ReadHints` of a [`ResponseHead`](crate::ResponseHead).
+    /// The reader of hints about the server's limit, for pacing: [`Reads`](damper_core::Reads) of [`Hints`](damper_core::throttle::Hints) from a [`ResponseHead`](crate::ResponseHead).
     type Hints;
 
     /// Returns the completion.
@@ -80,6 +79,7 @@ pub trait StackProtocol {
 /// HTTP, judged by the head of the response.
 ///
 /// It uses [`Statuses`](crate::Statuses) for breakers and throttles, and [`TransientFailures`](crate::TransientFailures) for retries and hedges.
+/// It reads the hints of responses for pacing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HttpProtocol;
 
@@ -87,7 +87,7 @@ impl StackProtocol for HttpProtocol {
     type Completion = AtHead;
     type Rejections = AtHead;
     type Retries = HttpRetries;
-    type Hints = HttpHints;
+    type Hints = Self;
 
     fn completion(&self) -> AtHead {
         AtHead::new()
@@ -101,7 +101,7 @@ impl StackProtocol for HttpProtocol {
         HttpRetries::new()
     }
 
-    fn hints(&self) -> HttpHints {
-        HttpHints
+    fn hints(&self) -> Self {
+        *self
     }
 }

@@ -2,15 +2,16 @@
 
 use super::part::ClientPart;
 use super::stack_part::Place;
-use super::{OfPart, StackErrorService, StackProtocol};
+use super::{HttpProtocol, OfPart, StackErrorService, StackProtocol};
 use crate::hedge::HedgeLayer;
-use crate::pacing::{HttpHints, PaceOnly, PacingLayer};
+use crate::pacing::{PaceOnly, PacingLayer};
 use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryLayer, RetryProtocol};
 use crate::{Head, ResponseHead};
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::internal::{has_budget, split_budget};
 use damper_core::retry::{Budget, Failure, Retry, RetryBudget, RetryError};
-use damper_core::throttle::ReadHints;
+use damper_core::throttle::Hints;
 use http::HeaderMap;
 use tower_layer::Layer;
 
@@ -29,11 +30,11 @@ impl<S: Clone> RepeatableService for S {}
 #[derive(Clone, Debug)]
 pub struct PacingPart<L>(pub(super) L);
 
-impl<S, T, Z, P, K> ClientPart<S, P, K> for PacingPart<PacingLayer<T, HttpHints, PaceOnly<Z>>>
+impl<S, T, Z, P, K> ClientPart<S, P, K> for PacingPart<PacingLayer<T, HttpProtocol, PaceOnly<Z>>>
 where
     T: Clone,
     Z: Clone,
-    P: StackProtocol<Hints: for<'a> ReadHints<ResponseHead<'a>>>,
+    P: StackProtocol<Hints: for<'a> Reads<ResponseHead<'a>, Hints>>,
     PacingLayer<T, P::Hints, PaceOnly<Z>>: Layer<S>,
     K: Place,
 {

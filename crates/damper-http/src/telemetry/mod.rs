@@ -30,7 +30,9 @@ pub(crate) use observe::Observe;
 pub use refusal_details::{DeadlineStage, RefusalDetails};
 
 use crate::Head;
-use crate::limit::{Limit, LimitError, Limited};
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+use crate::MissingPeer;
+use crate::limit::{self, Limit, Limited};
 use alloc::string::String;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 use alloc::{borrow::ToOwned, sync::Arc};
@@ -251,29 +253,24 @@ impl Telemetry {
 
     /// Records that a limit could not decide on a request.
     #[cold]
-    pub(crate) fn record_undecided(&self, error: &LimitError) {
+    pub(crate) fn record_undecided(&self, failed: &limit::Refusal) {
         #[cfg(feature = "opentelemetry")]
         self.layer.attributes.decided("error");
         #[cfg(feature = "metrics")]
         {
-            let cause = if matches!(error, LimitError::MissingPeer(_)) { "missing_peer" } else { "other" };
+            let cause = if is_peer_missing(failed) { "missing_peer" } else { "other" };
             self.layer.counter(Event::Undecided, Vec::from([Label::new("cause", cause)])).increment(1);
         }
         #[cfg(feature = "tracing")]
         {
-            let (name, source) = (&self.layer.name, core::error::Error::source(error));
-            match error {
-                LimitError::MissingPeer(_) => {
-                    // All of them have the same cause: the server's configuration.
-                    if let Some(requests) = self.layer.power_of_two() {
-                        tracing::error!(target: "damper", limit = name, error = source, requests, "{error}");
-                    }
+            let (name, source) = (&self.layer.name, core::error::Error::source(failed));
+            if is_peer_missing(failed) {
+                // All of them have the same cause: the server's configuration.
+                if let Some(requests) = self.layer.power_of_two() {
+                    tracing::error!(target: "damper", limit = name, error = source, requests, "{failed}");
                 }
-                LimitError::Other(_) => {
-                    if let Some(Sample { suppressed, .. }) = self.layer.others.sample() {
-                        tracing::error!(target: "damper", limit = name, error = source, suppressed, "{error}");
-                    }
-                }
+            } else if let Some(Sample { suppressed, .. }) = self.layer.others.sample() {
+                tracing::error!(target: "damper", limit = name, error = source, suppressed, "{failed}");
             }
         }
     }
@@ -386,6 +383,12 @@ impl Layer {
 /// The most of a key that is logged, in bytes.
 #[cfg(feature = "tracing")]
 const LONGEST_KEY: usize = 64;
+
+/// Returns whether a limit could not decide for want of the peer's address.
+#[cfg(any(feature = "metrics", feature = "tracing"))]
+fn is_peer_missing(failed: &limit::Refusal) -> bool {
+    matches!(failed, limit::Refusal::Failed(reason) if reason.is::<MissingPeer>())
+}
 
 /// Returns the longest start of a key that is logged, in whole characters.
 #[cfg(feature = "tracing")]

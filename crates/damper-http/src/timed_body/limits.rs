@@ -38,8 +38,9 @@ pub struct ReaderStalled {
 }
 
 impl ReaderStalled {
-    #[cfg(feature = "tokio")]
-    pub(super) const fn new(limit: Duration) -> Self {
+    /// Creates the error of a reader that took no data for so long.
+    #[must_use]
+    pub const fn new(limit: Duration) -> Self {
         Self { limit }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{Client, serve};
 use bytes::Bytes;
-use damper::concurrency::{FullCause, LimitBounds, LimitRule, Outcome, WindowPlan, WindowSummary};
+use damper::concurrency::{LimitBounds, LimitRule, Outcome, RefusalCause, WindowPlan, WindowSummary};
 use damper::gate::{Answer as GateAnswer, AnswerOf, Ask, Ending, Gate, Never, PerKey, Permit, Verdict};
 use damper::http::{
     AttemptTimedOut, AttemptTimeoutLayer, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer,
@@ -388,7 +388,7 @@ async fn slow_host_takes_no_slots_from_others() {
     eventually("both are in flight", || slow.called().len() == 2).await;
     let error = call(slow_server, "/fast").await.unwrap_err();
     assert_eq!(error.to_string(), "call refused");
-    assert_eq!(error.refusal().unwrap().cause(), FullCause::NoSlot);
+    assert_eq!(error.refusal().unwrap().cause(), RefusalCause::NoSlot);
     let boxed: Box<dyn Error> = Box::new(error);
     assert_eq!(BulkheadFull::find_in(&*boxed).unwrap().limit(), 2);
     assert!(is_refusal(&*boxed));
@@ -855,7 +855,7 @@ async fn request_whose_deadline_has_passed_is_not_made() {
     let client = ClientConcurrencyLayer::new(Arc::clone(&pool)).waiting(LONG).layer(service);
     let error = client.oneshot(with_time_left(Duration::ZERO)).await.map(drop).unwrap_err();
     let full = error.refusal().unwrap();
-    assert_eq!((full.cause(), full.limit()), (FullCause::TimedOut, 1));
+    assert_eq!((full.cause(), full.limit()), (RefusalCause::TimedOut, 1));
     assert_eq!((pool.in_flight(), pool.queued()), (0, 0));
 }
 

@@ -2,8 +2,8 @@
 
 use damper::gate::WaitsWith;
 use damper::http::{
-    ByHeader, ByKey, Detail, Head, Headers, KeyedLimit, Limit, LimitAnswer, LimitDecision, LimitError, Limited,
-    PeerAddress, PerClient, RateLimitCapacityError, RateLimitLayer, Standing,
+    ByHeader, ByKey, Detail, Head, Headers, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, PeerAddress,
+    PerClient, RateLimitCapacityError, RateLimitLayer, Refusal, Standing,
 };
 use damper::wire::TrustedProxies;
 use damper::{KeyedLimiter, Quota};
@@ -123,7 +123,7 @@ fn remote_limit_refuses_fails_or_admits() {
         (response.status().as_u16(), errors.load(Ordering::Relaxed))
     };
     assert_eq!(status(|_| Err(Limited::new(None, standing()).into())), (429, 0));
-    assert_eq!(status(|_| Err(LimitError::other("the store is down").into())), (500, 1));
+    assert_eq!(status(|_| Err(Refusal::failed("the store is down"))), (500, 1));
     assert_eq!(status(|_| Ok(None)), (200, 0));
 }
 

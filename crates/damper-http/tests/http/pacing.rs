@@ -3,16 +3,15 @@
 use crate::support::{hello, serve};
 use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
+use damper::Reads;
 use damper::breaker::State;
 use damper::gate::SelectedPacer;
 use damper::http::{
-    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpHints, PacingLayer,
+    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpProtocol, PacingLayer,
     RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
 };
 use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter};
-use damper::throttle::{
-    Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, ReadHints, RemainingDecrease, Strategy,
-};
+use damper::throttle::{Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease, Strategy};
 use damper::{
     Backoff, BreakerConfig, CallError, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, RetryBudget, is_refusal,
 };
@@ -158,7 +157,7 @@ fn hints_are_read_from_every_header_of_rate_limits() {
         for (name, value) in headers {
             response.headers_mut().append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        HttpHints.hints(&ResponseHead::of(&response))
+        HttpProtocol.read_from(&ResponseHead::of(&response))
     };
     let minute = Some(60 * SECOND);
     let draft = [("ratelimit-policy", r#""hour";q=1000;w=3600"#), ("ratelimit", r#""hour";r=20;t=60"#)];

@@ -5,8 +5,9 @@
 
 use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
-use damper::http::{Head, Headers, HttpHints, PacingLayer, RateLimitLayer, ResponseHead};
-use damper::throttle::{Hints, Level, PacedRetry, Pacer, ReadHints, RemainingDecrease, Strategy};
+use damper::Reads;
+use damper::http::{Head, Headers, HttpProtocol, PacingLayer, RateLimitLayer, ResponseHead};
+use damper::throttle::{Hints, Level, PacedRetry, Pacer, RemainingDecrease, Strategy};
 use damper::{Quota, RateLimiter, TokenBucket};
 use http::{Request, Response, StatusCode};
 use http_body_util::Full;
@@ -72,7 +73,7 @@ impl hyper::service::Service<Request<Full<Bytes>>> for Connection {
 
 /// Reads only the remaining calls: no `Retry-After` and no time of a reset.
 fn remaining_alone(head: &ResponseHead<'_>) -> Hints {
-    let hints = HttpHints.hints(head);
+    let hints = HttpProtocol.read_from(head);
     if hints.is_rejected() {
         Hints::REJECTED.remaining(hints.remaining)
     } else {
@@ -83,7 +84,7 @@ fn remaining_alone(head: &ResponseHead<'_>) -> Hints {
 async fn run<S: Strategy + Send + Sync + 'static>(
     seed: u64,
     strategy: impl Fn() -> S,
-    hints: impl for<'a> ReadHints<ResponseHead<'a>> + Clone + Send + Sync + 'static,
+    hints: impl for<'a> Reads<ResponseHead<'a>, Hints> + Clone + Send + Sync + 'static,
 ) -> Run {
     let clock = TokioClock(Instant::now());
     let limiter = Arc::new(RateLimiter::<TokenBucket, _>::with_clock(QUOTA, clock));
@@ -186,7 +187,7 @@ impl hyper::service::Service<Request<Full<Bytes>>> for Delayed {
 async fn mean<S: Strategy + Send + Sync + 'static>(
     seeds: u32,
     strategy: impl Fn() -> S,
-    hints: impl for<'a> ReadHints<ResponseHead<'a>> + Clone + Send + Sync + 'static,
+    hints: impl for<'a> Reads<ResponseHead<'a>, Hints> + Clone + Send + Sync + 'static,
 ) -> Run {
     let mut sum = Run::default();
     for seed in 0..seeds {
@@ -224,7 +225,7 @@ async fn level_agrees_with_the_simulation_by_what_remains_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn level_keeps_its_bounds_with_all_that_the_server_says() {
-    let mean = mean(4, || Level::new(QUOTA), HttpHints).await;
+    let mean = mean(4, || Level::new(QUOTA), HttpProtocol).await;
     assert!(mean.retries <= 0.5, "{mean:?}");
     assert!(mean.longest_sleep <= 12.0, "{mean:?}");
     assert!(mean.deviation <= 2.5, "{mean:?}");
@@ -234,6 +235,7 @@ async fn level_keeps_its_bounds_with_all_that_the_server_says() {
 /// The same seed gives the same run.
 #[tokio::test(start_paused = true)]
 async fn runs_are_repeatable() {
-    let [one, other] = [run(7, || Level::new(QUOTA), HttpHints).await, run(7, || Level::new(QUOTA), HttpHints).await];
+    let [one, other] =
+        [run(7, || Level::new(QUOTA), HttpProtocol).await, run(7, || Level::new(QUOTA), HttpProtocol).await];
     assert_eq!(format!("{one:?}"), format!("{other:?}"));
 }

@@ -17,8 +17,8 @@ use axum::extract::Path;
 use axum::routing::get;
 use bytes::Bytes;
 use damper::http::{
-    Body, ByKey, Head, Headers, Limit, MissingPeer, NoWait, PeerAddress, PerClient, RateLimitLayer, RefusalResponse,
-    Refused, Standing,
+    Body, ByKey, Head, Headers, Limit, MissingPeer, NoWait, PeerAddress, PerClient, RateLimitLayer, Refused, Standing,
+    refusal_response,
 };
 use damper::wire::TrustedProxies;
 use damper::{
@@ -396,19 +396,17 @@ async fn refusals_make_their_own_responses() {
     async fn refused(Path(by): Path<String>) -> Result<(), Response<String>> {
         let limiter = RateLimiter::with_clock(Quota::per_minute(2), ManualClock::new());
         match &*by {
-            "limit" => {
-                limiter.check_n(2).and_then(|_| limiter.check()).map(drop).map_err(RefusalResponse::into_response)
-            }
-            "never" => limiter.check_n(3).map(drop).map_err(RefusalResponse::into_response),
+            "limit" => limiter.check_n(2).and_then(|_| limiter.check()).map(drop).map_err(refusal_response),
+            "never" => limiter.check_n(3).map(drop).map_err(refusal_response),
             "breaker" => {
                 let breaker = CircuitBreaker::default();
                 breaker.force_open();
                 breaker.call(|| Ok::<_, Infallible>(())).map_err(|error| match error {
-                    CallError::Refused(open) => open.into_response(),
+                    CallError::Refused(open) => refusal_response(open),
                     CallError::Failed(never) => match never {},
                 })
             }
-            _ => Bulkhead::new(0).try_acquire().map(drop).map_err(RefusalResponse::into_response),
+            _ => Bulkhead::new(0).try_acquire().map(drop).map_err(refusal_response),
         }
     }
     let app = Router::new().route("/{by}", get(refused));

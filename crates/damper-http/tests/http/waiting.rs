@@ -1,7 +1,7 @@
 //! Requests that wait for a token, on tokio's paused time.
 
 use crate::tokio_clock::TokioClock;
-use damper::http::{Detail, Head, Headers, Limit, LimitAnswer, LimitDecision, LimitError, RateLimitLayer, Refusal};
+use damper::http::{Detail, Head, Headers, Limit, LimitAnswer, LimitDecision, RateLimitLayer, Refusal};
 use damper::{Deadline, ManualClock, Quota, RateLimiter};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::{BodyExt, Empty};
@@ -130,9 +130,7 @@ impl Limit for Remote {
     fn decide(&self, _: &Head<'_>, _: u32, _: Detail) -> LimitDecision<Self::Future> {
         let (sender, receiver) = oneshot::channel();
         self.0.lock().unwrap().push(sender);
-        LimitDecision::Wait(Box::pin(async move {
-            receiver.await.unwrap_or_else(|error| Err(Refusal::Failed(LimitError::other(error))))
-        }))
+        LimitDecision::Wait(Box::pin(async move { receiver.await.unwrap_or_else(|error| Err(Refusal::failed(error))) }))
     }
 }
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
-use damper::http::{PeerAddress, PerClient, RateLimitLayer};
-use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken, SlowReader};
+use damper::http::{PeerAddress, PerClient, RateLimitLayer, ReaderStalled};
+use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken};
 use damper::metrics::{Readings, Source};
 use damper::{
     BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,
@@ -334,7 +334,7 @@ async fn looking_changes_nothing() {
     clock.advance(Duration::from_secs(2));
     let state = || {
         let limits = keys.limiter();
-        let census: Vec<_> = limits.census().tiers().to_vec();
+        let census: Vec<_> = limits.census().to_vec();
         let counts = (limits.evictions(), limits.overflows(), limits.refused_newcomers(), log.written());
         format!("{:?} {:?} {census:?} {counts:?} {:?}", limiter.peek(), breaker.status(), clock.now())
     };
@@ -474,8 +474,8 @@ async fn slow_reader_is_dropped_and_nothing_is_kept_for_it() {
     let head = format!("GET /damper/events HTTP/1.1\r\nhost: {address}\r\n\r\n");
     browser.write_all(head.as_bytes()).await.unwrap();
     let error = timeout(LONG, connection).await.expect("the connection ends").expect_err("by an error");
-    let slow = error.source().and_then(<dyn Error>::downcast_ref::<SlowReader>).expect("the browser is too slow");
-    assert!(slow.unread_for() >= Duration::from_millis(500));
+    let slow = error.source().and_then(<dyn Error>::downcast_ref::<ReaderStalled>).expect("the browser is too slow");
+    assert!(slow.limit() >= Duration::from_millis(500));
     assert_eq!(reads.so_far(), 1, "no sample was made that could not be written");
     drop(browser);
 }

@@ -1,6 +1,5 @@
 //! Errors of a call.
 
-use crate::deadline::DeadlineError;
 use crate::document::ReadError;
 use damper_core::deadline::DeadlineExceeded;
 use damper_core::limit::Denied;
@@ -29,7 +28,7 @@ pub enum ClientError {
         id: String,
     },
     /// The request's own deadline is malformed.
-    Deadline(DeadlineError),
+    Deadline(ReadError),
     /// The deadline has passed.
     DeadlineExceeded(DeadlineExceeded),
     /// Nothing was sent, because the limits of the service require too long a wait.
@@ -70,9 +69,8 @@ impl Error for ClientError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Transport(error) | Self::Body(error) => Some(&**error),
-            Self::Unreadable { error, .. } => Some(error),
+            Self::Unreadable { error, .. } | Self::Deadline(error) => Some(error),
             Self::WrongId { .. } => None,
-            Self::Deadline(error) => Some(error),
             Self::DeadlineExceeded(error) => Some(error),
             Self::Paced(denied) => Some(denied),
         }

@@ -1,7 +1,8 @@
 //! Reads hints for a pacer from Mesh responses.
 
 use crate::document::Response;
-use damper_core::throttle::{Hints, ReadHints};
+use damper_core::Reads;
+use damper_core::throttle::Hints;
 
 /// Reads the [`Hints`] of a [`Pacer`](damper_core::throttle::Pacer) from Mesh responses.
 ///
@@ -28,14 +29,14 @@ use damper_core::throttle::{Hints, ReadHints};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MeshHints;
 
-impl ReadHints<Response> for MeshHints {
-    fn hints(&self, answer: &Response) -> Hints {
+impl Reads<Response, Hints> for MeshHints {
+    fn read_from(&self, answer: &Response) -> Hints {
         answer.hints()
     }
 }
 
-impl<E> ReadHints<Result<Response, E>> for MeshHints {
-    fn hints(&self, outcome: &Result<Response, E>) -> Hints {
+impl<E> Reads<Result<Response, E>, Hints> for MeshHints {
+    fn read_from(&self, outcome: &Result<Response, E>) -> Hints {
         outcome.as_ref().map_or(Hints::UNKNOWN, Response::hints)
     }
 }

@@ -282,7 +282,7 @@ where
         &self,
         served: Option<&ReceivedDeadline<C>>,
         request: &Request,
-    ) -> Result<Option<ReceivedDeadline<C>>, crate::DeadlineError> {
+    ) -> Result<Option<ReceivedDeadline<C>>, crate::ReadError> {
         let begun = Receipt::with_clock(self.settings.retry.clock().clone());
         let of = |specified| begun.deadline(specified);
         let own = self.settings.timeout.map(|timeout| of(SpecifiedDeadline::after(timeout)));

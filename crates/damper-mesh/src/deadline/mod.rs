@@ -9,17 +9,16 @@
 // | `report` | the deadline report of a response |
 // | `run` | work that a deadline ends |
 
-mod error;
 mod receipt;
 mod received;
 mod report;
 mod run;
 mod specified;
 
-pub use error::DeadlineError;
 pub use receipt::Receipt;
 pub use received::ReceivedDeadline;
 pub use report::DeadlineReport;
+pub(crate) use specified::malformed;
 pub use specified::{Iso8601, SpecifiedDeadline};
 
 pub(crate) use run::{Expired, run_until};

@@ -1,7 +1,6 @@
 //! A deadline as written in a request.
 
-use super::DeadlineError;
-use crate::document::{MeshDuration, TimeUnit, shortened};
+use crate::document::{MeshDuration, ReadError, TimeUnit, shortened};
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -119,20 +118,31 @@ impl SpecifiedDeadline {
     ///
     /// # Errors
     ///
-    /// [`DeadlineError`], which names the member that is malformed.
-    pub fn from_value(options: &Value) -> Result<Self, DeadlineError> {
-        let member = |member| options.get(member).ok_or(DeadlineError::Missing { member });
+    /// [`ReadError`], which names the member that is malformed.
+    pub fn from_value(options: &Value) -> Result<Self, ReadError> {
+        let member = |member| options.get(member).ok_or_else(|| malformed(format_args!("{member} is missing")));
         let (value, unit) = (member("value")?, member("unit")?);
         if unit == ISO8601 {
             let instant = value.as_str().and_then(Iso8601::parse);
-            return instant.map(Self::at).ok_or_else(|| DeadlineError::Instant { value: shown(value) });
+            return instant.map(Self::at).ok_or_else(|| {
+                let value = shown(value);
+                malformed(format_args!(
+                    "value is {value}, it must be an instant of ISO 8601, such as 2024-03-15T14:30:00Z"
+                ))
+            });
         }
         let unit = TimeUnit::ALL.into_iter().find(|known| unit == known.name());
-        let unit = unit.ok_or_else(|| DeadlineError::Unit { unit: shown(&options["unit"]) })?;
+        let unit = unit.ok_or_else(|| {
+            let unit = shown(&options["unit"]);
+            malformed(format_args!("unit is {unit}, it must be millisecond, second, minute, hour or iso8601"))
+        })?;
         let number = value.as_u64().filter(|number| *number > 0);
-        let number = number.ok_or_else(|| DeadlineError::Value { value: shown(value) })?;
-        let too_long = DeadlineError::TooLong { value: number, most: unit.largest_value() };
-        MeshDuration::new(number, unit).and_then(Self::lasting).ok_or(too_long)
+        let number = number.ok_or_else(|| {
+            malformed(format_args!("value is {}, it must be a whole number of at least 1", shown(value)))
+        })?;
+        MeshDuration::new(number, unit).and_then(Self::lasting).ok_or_else(|| {
+            malformed(format_args!("value {number} exceeds the maximum {} of its unit", unit.largest_value()))
+        })
     }
 
     /// Returns the deadline as the options of the extension.
@@ -143,6 +153,11 @@ impl SpecifiedDeadline {
             Form::At(instant) => json!({ "value": instant.text, "unit": ISO8601 }),
         }
     }
+}
+
+/// Returns the error of a malformed deadline.
+pub(crate) fn malformed(mistake: fmt::Arguments<'_>) -> ReadError {
+    ReadError::Document { member: "deadline".to_owned(), reason: mistake.to_string() }
 }
 
 /// Formats a value for an error.

@@ -2,7 +2,7 @@
 
 use super::object::{object, objects_or_default};
 use super::{ReadError, read, shortened};
-use crate::deadline::{DEADLINE_URN, DeadlineError, SpecifiedDeadline};
+use crate::deadline::{DEADLINE_URN, SpecifiedDeadline, malformed};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -97,12 +97,12 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// [`DeadlineError`], which names the member that is malformed.
-    pub fn deadline(&self) -> Result<Option<SpecifiedDeadline>, DeadlineError> {
+    /// [`ReadError`], which names the member that is malformed.
+    pub fn deadline(&self) -> Result<Option<SpecifiedDeadline>, ReadError> {
         let mut deadlines = self.extensions.iter().filter(|extension| extension.urn == DEADLINE_URN);
         let Some(deadline) = deadlines.next() else { return Ok(None) };
         if deadlines.next().is_some() {
-            return Err(DeadlineError::Repeated);
+            return Err(malformed(format_args!("the extension is repeated")));
         }
         SpecifiedDeadline::from_value(&deadline.options).map(Some)
     }

@@ -1,9 +1,10 @@
 //! A pacer of the core over services of Mesh.
 
 use crate::support::{SharedClock, post, serve_mesh};
+use damper::Reads;
 use damper::limit::FixedWindow;
 use damper::mesh::{MeshDuration, MeshError, MeshHints, Request, Response, Scopes};
-use damper::throttle::{Hints, Level, NoPacing, PacedRetry, Pacer, ReadHints, Strategy};
+use damper::throttle::{Hints, Level, NoPacing, PacedRetry, Pacer, Strategy};
 use damper::{KeyedAlgorithm, ManualClock, Quota, TokenBucket};
 use serde_json::{Value, json};
 use std::convert::Infallible;
@@ -25,8 +26,8 @@ fn hints_are_those_of_the_protocols_documents() {
     let refused = Hints::REJECTED.remaining(Some(0)).limit(Some(100)).retry_after(seconds(23));
     let limited = read(include_str!("vectors/example_limited.json"));
     assert_eq!(limited.hints(), refused);
-    assert_eq!(MeshHints.hints(&Ok::<_, Infallible>(limited)), refused);
-    assert_eq!(MeshHints.hints(&Err::<Response, _>("no connection")), Hints::UNKNOWN);
+    assert_eq!(MeshHints.read_from(&Ok::<_, Infallible>(limited)), refused);
+    assert_eq!(MeshHints.read_from(&Err::<Response, _>("no connection")), Hints::UNKNOWN);
     assert_eq!(read(include_str!("vectors/deadline_response.json")).hints(), Hints::ACCEPTED, "no usage");
     assert_eq!(read(include_str!("vectors/deadline_exceeded.json")).hints(), Hints::UNKNOWN, "no limit was asked");
 }

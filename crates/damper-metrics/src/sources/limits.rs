@@ -8,7 +8,7 @@ use crate::catalogue::{
 use crate::{Readings, Source};
 use damper_core::internal::{TableAlgorithm, quota_in_table};
 use damper_core::keyed::{KeyedLimiter, QuotaTree, TierCensus};
-use damper_core::limit::{Algorithm, InFlight, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage};
+use damper_core::limit::{Algorithm, LimitSet, Limiter, Limits, Pausable, RateLimiter, Striped, Usage};
 use damper_core::store::BoundedStore;
 use damper_core::time::{Clock, FixedFrequency};
 use damper_core::word32::RateLimiter32;
@@ -39,7 +39,7 @@ impl Source for dyn Limiter + Send + Sync {
 }
 
 /// Each limit of the set, with its index in the label `part`.
-impl<L: Limits<Usages: IntoIterator<Item = Usage>>, C: Clock, P: InFlight> Source for LimitSet<L, C, P> {
+impl<L: Limits<Usages: IntoIterator<Item = Usage>>, C: Clock, P> Source for LimitSet<L, C, P> {
     fn read(&self, readings: &Readings<'_>) {
         for (index, usage) in self.peek().into_iter().enumerate() {
             readings.with("part", index.to_string()).record_usage(usage);
@@ -62,11 +62,11 @@ impl<K: ?Sized, C: Clock, S, A: TableAlgorithm> Source for KeyedLimiter<K, C, S,
     fn read(&self, readings: &Readings<'_>) {
         let census = self.census();
         if A::BY_PLAN {
-            let sum = |count: fn(&TierCensus) -> usize| census.tiers().iter().map(count).sum::<usize>() as u64;
+            let sum = |count: fn(&TierCensus) -> usize| census.iter().map(count).sum::<usize>() as u64;
             readings.record_number(&LIMIT_KEYS, sum(TierCensus::keys));
             readings.record_number(&LIMIT_KEYS_OWING, sum(TierCensus::owing));
         } else {
-            for (tier, census) in census.tiers().iter().enumerate() {
+            for (tier, census) in census.iter().enumerate() {
                 let of_tier = readings.of_tier(tier);
                 of_tier.record_number(&LIMIT_KEYS, census.keys() as u64);
                 of_tier.record_number(&LIMIT_KEYS_OWING, census.owing() as u64);

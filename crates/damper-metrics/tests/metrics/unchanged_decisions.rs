@@ -2,10 +2,10 @@
 //!
 //! The same calls get the same decisions, whether or not the metrics are recorded between them.
 
+use damper_core::AcquireFuture;
 use damper_core::breaker::{BreakerConfig, CircuitBreaker, KeyedCircuitBreaker, Verdict, Window};
 use damper_core::concurrency::{
-    AcquirePermitFuture, AdaptiveLimit, Admission, AdmissionRequest, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds,
-    Outcome,
+    AdaptiveLimit, Admission, AdmissionRequest, Bulkhead, FixedLimit, KeyedBulkhead, LimitBounds, Outcome,
 };
 use damper_core::deadline::UsualLatency;
 use damper_core::keyed::{KeyedLimiter, KeyedLimiterBuilder, WhenFull};
@@ -144,7 +144,7 @@ impl World {
     fn add_concurrency(&mut self) {
         let pool = Bulkhead::with_clock(3, self.clock.clone()).queue(4);
         // Permits and waiting calls stay for some turns.
-        let held = RefCell::new((Vec::new(), Vec::<Pin<Box<AcquirePermitFuture<_, _>>>>::new()));
+        let held = RefCell::new((Vec::new(), Vec::<Pin<Box<AcquireFuture<_, _>>>>::new()));
         self.add("pool", pool, move |pool, draws| {
             let (permits, waits) = &mut *held.borrow_mut();
             let mut context = Context::from_waker(Waker::noop());

@@ -5,7 +5,7 @@ use crate::support::echo::echo_client::EchoClient;
 use crate::support::echo::echo_server::{Echo, EchoServer};
 use crate::support::{Upstream, channel, client, message, messages, serve, uri};
 use damper::breaker::State;
-use damper::concurrency::{Admission, AdmissionRequest, Criticality, FullCause, NotAdmitted, Outcome};
+use damper::concurrency::{Admission, AdmissionRequest, Criticality, NotAdmitted, Outcome, RefusalCause};
 use damper::gate::{AnswerOf, Ask, Gate, Never, Permit, Verdict};
 use damper::http::{CircuitBreakerLayer, ClientConcurrencyLayer, ConcurrencyLayer, Head, client_stack};
 use damper::tonic::{AtTrailers, Grpc, GrpcEndings, IntoStatus};
@@ -198,7 +198,7 @@ async fn call_of_a_client_over_its_limit_is_unavailable_and_names_the_limit() {
     assert_eq!(open.message().await.unwrap(), Some(message("a")));
     for status in [bare.unary(message("b")).await.unwrap_err(), guarded.unary(message("b")).await.unwrap_err()] {
         assert_eq!(status.code(), Code::Unavailable);
-        assert_eq!(BulkheadFull::find_in(&status).unwrap().cause(), FullCause::NoSlot, "{status:?}");
+        assert_eq!(BulkheadFull::find_in(&status).unwrap().cause(), RefusalCause::NoSlot, "{status:?}");
     }
     assert_eq!((breaker.state(), upstream.hits()), (State::Closed, 1));
     drop(open);

@@ -3,10 +3,11 @@
 use crate::support::echo::echo_client::EchoClient;
 use crate::support::{Upstream, channel, message, messages, serve};
 use bytes::Bytes;
+use damper::Reads;
 use damper::http::{Headers, PacingLayer, RateLimitLayer, ResponseHead, StackError, StackPart, client_stack};
 use damper::retry::GaveUp;
-use damper::throttle::{Hints, NoPacing, PaceTooSlow, PacedRetry, Pacer, ReadHints, RemainingDecrease};
-use damper::tonic::{Grpc, GrpcHints, IntoStatus};
+use damper::throttle::{Hints, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease};
+use damper::tonic::{Grpc, IntoStatus};
 use damper::{Quota, Retry, is_refusal};
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::Full;
@@ -143,7 +144,7 @@ fn hints_are_read_from_statuses_and_pushback() {
         for (name, value) in headers {
             response.headers_mut().append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        GrpcHints.hints(&ResponseHead::of(&response))
+        Grpc::new().read_from(&ResponseHead::of(&response))
     };
     let exhausted = ("grpc-status", "8");
     assert_eq!(read(&[]), Hints::ACCEPTED, "messages follow");
@@ -154,6 +155,8 @@ fn hints_are_read_from_statuses_and_pushback() {
     assert!(pushed.is_rejected());
     assert_eq!((pushed.retry_after, pushed.remaining), (Some(Duration::from_millis(1_500)), Some(0)));
     assert_eq!(read(&[exhausted, ("grpc-retry-pushback-ms", "-1")]), Hints::REJECTED);
+    let twice = read(&[exhausted, ("grpc-retry-pushback-ms", "1500"), ("grpc-retry-pushback-ms", "10")]);
+    assert_eq!(twice, Hints::REJECTED, "two pushbacks name no wait");
     let limited = read(&[exhausted, ("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "9")]);
     assert_eq!((limited.is_rejected(), limited.remaining), (true, Some(0)));
     // The delay is 2 s.
@@ -162,11 +165,11 @@ fn hints_are_read_from_statuses_and_pushback() {
     // A proxy's.
     let mut response = Response::builder().status(429).header("grpc-status", "14").header("retry-after", "7");
     assert_eq!(
-        GrpcHints.hints(&ResponseHead::of(&response.body(()).unwrap())),
+        Grpc::new().read_from(&ResponseHead::of(&response.body(()).unwrap())),
         Hints::REJECTED.retry_after(Some(7 * SECOND))
     );
     response = Response::builder().status(429).header("grpc-status", "8").header("grpc-retry-pushback-ms", "1500");
-    let pushed = GrpcHints.hints(&ResponseHead::of(&response.header("retry-after", "7").body(()).unwrap()));
+    let pushed = Grpc::new().read_from(&ResponseHead::of(&response.header("retry-after", "7").body(()).unwrap()));
     assert_eq!(pushed, Hints::REJECTED.retry_after(Some(Duration::from_millis(1_500))));
 }
 

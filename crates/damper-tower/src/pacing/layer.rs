@@ -17,7 +17,7 @@ use damper_core::time::TokioSleep;
 ///
 /// It sleeps before a call, so that the server rarely rejects one.
 ///
-/// A [`Pacer`](damper_core::throttle::Pacer) learns how long from the [hints](damper_core::throttle::ReadHints) in each result, which a function of
+/// A [`Pacer`](damper_core::throttle::Pacer) learns how long from the [hints](damper_core::throttle::Hints) in each result, which a function of
 /// yours reads.
 ///
 /// **Alone**, as it is created, it makes a rejected call again after the sleep that the pacer returns, if the request is `Clone`:

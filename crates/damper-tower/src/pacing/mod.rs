@@ -11,5 +11,5 @@ mod service;
 mod side;
 
 pub use layer::PacingLayer;
-pub use service::PacingService;
+use service::PacingService;
 use side::PacedSide;

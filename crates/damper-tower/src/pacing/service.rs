@@ -4,11 +4,12 @@ use super::PacingLayer;
 use core::fmt;
 use core::task::{Context, Poll};
 use core::time::Duration;
+use damper_core::Reads;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{PacerOf, TimeLeft, keep};
+use damper_core::gate::{PacerSource, keep};
 use damper_core::internal::{PacedCalls, PacedFuture, PacedOperation};
 use damper_core::retry::{Budget, GaveUp, RetryError};
-use damper_core::throttle::ReadHints;
+use damper_core::throttle::Hints;
 use damper_core::time::Sleep;
 use tower_service::Service;
 
@@ -38,11 +39,11 @@ impl<S, P, H, B, Z, D> PacingService<S, P, H, B, Z, D> {
 impl<S, P, H, B, Z, D, R> Service<R> for PacingService<S, P, H, B, Z, D>
 where
     S: Service<R> + Clone,
-    P: PacerOf<R>,
-    H: ReadHints<Result<S::Response, S::Error>> + Clone,
+    P: PacerSource + Reads<R, <P as PacerSource>::Pacer>,
+    H: Reads<Result<S::Response, S::Error>, Hints> + Clone,
     B: Budget + Clone,
     Z: Sleep + Clone,
-    D: TimeLeft<R>,
+    D: Reads<R, Option<Duration>>,
     R: Clone,
 {
     type Response = S::Response;
@@ -57,11 +58,11 @@ where
     #[inline]
     fn call(&mut self, request: R) -> Self::Future {
         let PacingLayer { pacers, hints, retry, sleep, time_left } = &self.layer;
-        let retry = match time_left.left(&request) {
+        let retry = match time_left.read_from(&request) {
             Some(left) => retry.clone().deadline(&Deadline::after(left)),
             None => retry.clone(),
         };
-        let pacer = pacers.pacer(&request);
+        let pacer = pacers.read_from(&request);
         let attempts = ServiceAttempts { service: keep(&mut self.service), request: Some(request) };
         PacedCalls::new(pacer, retry, hints.clone(), attempts, sleep.clone()).begin()
     }

@@ -2,10 +2,11 @@
 
 use crate::side::{Judged, Side, Stand};
 use core::fmt;
-use damper_core::CallError;
-use damper_core::gate::{AnswerOf, Ask, PacedPermit, PacerOf, PacerSource, Paces, TimeLeft};
-use damper_core::throttle::{PaceTooSlow, ReadHints};
+use core::time::Duration;
+use damper_core::gate::{AnswerOf, Ask, Gate, PacerSource, Paces};
+use damper_core::throttle::{Hints, PaceTooSlow};
 use damper_core::time::Sleep;
+use damper_core::{CallError, Reads};
 
 /// A gate at which calls of any service sleep, and the reader of their results.
 ///
@@ -34,12 +35,12 @@ where
 
 impl<R, T, E, P, H, Z, D> Side<R, T, E> for PacedSide<P, H, Z, D>
 where
-    P: PacerOf<R> + Clone,
-    H: ReadHints<Result<T, E>> + Clone,
+    P: PacerSource + Reads<R, <P as PacerSource>::Pacer> + Clone,
+    H: Reads<Result<T, E>, Hints> + Clone,
     Z: Sleep + Clone,
-    D: TimeLeft<R> + Clone,
+    D: Reads<R, Option<Duration>> + Clone,
 {
-    type Held = Judged<PacedPermit<P::Pacer>, H>;
+    type Held = Judged<<Self::Gate as Gate>::Permit, H>;
     type Refused = PaceTooSlow;
     type Response = T;
     type Error = CallError<E, PaceTooSlow>;
@@ -50,7 +51,7 @@ where
     }
 
     #[inline]
-    fn hold(&self, permit: PacedPermit<P::Pacer>, _: &R) -> Self::Held {
+    fn hold(&self, permit: <Self::Gate as Gate>::Permit, _: &R) -> Self::Held {
         Judged { permit, judge: self.hints.clone() }
     }
 
@@ -65,7 +66,7 @@ where
     #[inline]
     fn judge(held: &mut Option<Self::Held>, result: &Result<T, E>) {
         if let Some(Judged { permit, judge }) = held.take() {
-            permit.learn(&judge.hints(result));
+            permit.learn(&judge.read_from(result));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Bulkheads before services of any request type.
 
-use damper::concurrency::{FullCause, LimitRule, WindowPlan, WindowSummary};
+use damper::concurrency::{LimitRule, RefusalCause, WindowPlan, WindowSummary};
 use damper::gate::PerKey;
 use damper::http::RetryLayer;
 use damper::retry::{GaveUp, Unlimited};
@@ -51,7 +51,7 @@ impl Held {
     }
 }
 
-fn cause<T>(result: Result<T, CallError<Infallible, BulkheadFull>>) -> Option<FullCause> {
+fn cause<T>(result: Result<T, CallError<Infallible, BulkheadFull>>) -> Option<RefusalCause> {
     result.err().and_then(|error| error.refusal().map(BulkheadFull::cause))
 }
 
@@ -75,7 +75,7 @@ async fn call_without_a_permit_is_refused_and_the_service_not_called() {
     let mut service = GateLayer::limit(Arc::clone(&bulkhead)).layer(held.service());
     let (one, _two) = (begun(&mut service, 1).await, begun(&mut service, 2).await);
     assert_eq!(bulkhead.in_flight(), 2);
-    assert_eq!(cause(service.ready().await.unwrap().call(3).await), Some(FullCause::NoSlot));
+    assert_eq!(cause(service.ready().await.unwrap().call(3).await), Some(RefusalCause::NoSlot));
     assert_eq!(held.calls(), 2);
     held.end(0);
     assert_eq!(one.await, Ok(1));
@@ -154,7 +154,7 @@ async fn call_whose_deadline_has_passed_is_not_made() {
         .layer(service_fn(|_: u32| -> std::future::Ready<Result<u32, Infallible>> {
             unreachable!("the deadline has passed")
         }));
-    assert_eq!(cause(service.oneshot(1).await), Some(FullCause::TimedOut));
+    assert_eq!(cause(service.oneshot(1).await), Some(RefusalCause::TimedOut));
     assert_eq!((bulkhead.in_flight(), bulkhead.queued()), (0, 0));
 }
 
@@ -166,7 +166,7 @@ async fn calls_wait_in_their_order() {
     let one = begun(&mut service, 1).await;
     let (mut two, mut three) = (begun(&mut service, 2).await, begun(&mut service, 3).await);
     assert_eq!((bulkhead.queued(), held.calls()), (2, 1));
-    assert_eq!(cause(service.ready().await.unwrap().call(4).await), Some(FullCause::QueueFull));
+    assert_eq!(cause(service.ready().await.unwrap().call(4).await), Some(RefusalCause::QueueFull));
     held.end(0);
     assert_eq!(one.await, Ok(1));
     assert!(is_pending(three.as_mut()) && is_pending(two.as_mut()));
@@ -202,7 +202,7 @@ async fn call_that_waits_too_long_is_refused() {
     let layer = GateLayer::limit(bulkhead).waiting_by(Duration::from_millis(20), tokio::time::sleep);
     let mut service = layer.layer(held.service());
     let _one = begun(&mut service, 1).await;
-    assert_eq!(cause(service.ready().await.unwrap().call(2).await), Some(FullCause::TimedOut));
+    assert_eq!(cause(service.ready().await.unwrap().call(2).await), Some(RefusalCause::TimedOut));
     assert_eq!(held.calls(), 1);
 }
 
@@ -219,7 +219,7 @@ async fn call_waits_until_its_deadline_at_most() {
     let first = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_mins(1))));
     let began = std::time::Instant::now();
     let second = service.ready().await.unwrap().call(Query(Deadline::after(Duration::from_millis(20))));
-    assert_eq!(cause(second.await), Some(FullCause::TimedOut));
+    assert_eq!(cause(second.await), Some(RefusalCause::TimedOut));
     assert!(began.elapsed() < Duration::from_secs(30));
     drop(first);
 }

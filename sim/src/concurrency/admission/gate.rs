@@ -3,9 +3,10 @@
 //! Waiting and running calls are polled when they are woken or when a timer fires.
 
 use super::traffic::Class;
+use damper::AcquireFuture;
 use damper::concurrency::{
-    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds,
-    LimitRule, ProbedGradient, RunToDeadline,
+    Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds, LimitRule, ProbedGradient,
+    RunToDeadline,
 };
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
@@ -93,7 +94,7 @@ type Core<R> = Admission<R, Arc<ManualClock>>;
 type Permit<R> = AdmissionPermit<Arc<Core<R>>>;
 type Sleeping = Pin<Box<dyn Future<Output = ()>>>;
 type Timer = Box<dyn Fn(Duration) -> Sleeping>;
-type Waiting<R> = Pin<Box<AcquireAdmissionFuture<Arc<Core<R>>, Timer>>>;
+type Waiting<R> = Pin<Box<AcquireFuture<Arc<Core<R>>, Timer>>>;
 type Running<R> = Pin<Box<RunToDeadline<Arc<Core<R>>, Work, Timer>>>;
 
 enum Stage<R: LimitRule> {

@@ -4,7 +4,7 @@ use crate::web::{Client, Upstream, hello, serve};
 use crate::{Calls, HOUR, MIDNIGHT, TimeOfDay, call};
 use bytes::Bytes;
 use damper::gate::{Ask, Refusal};
-use damper::http::{ClientGate, ConcurrencyLayer, RefusalResponse};
+use damper::http::{ClientGate, ConcurrencyLayer, refusal_response};
 use damper::tower::GateLayer;
 use damper::{CallError, is_refusal};
 use http::{Request, Response, StatusCode};
@@ -71,7 +71,7 @@ async fn handler_responds_with_the_refusal_as_the_layer_does() {
         service_fn(move |request: Request<Incoming>| {
             ready(Ok::<_, Infallible>(match gate.ask(&request).into_result() {
                 Ok(()) => Response::new(String::from("welcome")),
-                Err(closed) => closed.into_response(),
+                Err(closed) => refusal_response(closed),
             }))
         })
     })

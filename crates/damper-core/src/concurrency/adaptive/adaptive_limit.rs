@@ -4,7 +4,9 @@ use super::sampler::{Gate, Sampler};
 use super::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::CallError;
 #[cfg(feature = "alloc")]
-use crate::concurrency::AcquirePermit;
+use crate::acquire::{Acquire, awaited};
+#[cfg(feature = "alloc")]
+use crate::concurrency::PermitRequest;
 #[cfg(feature = "alloc")]
 use crate::concurrency::bulkhead::Patience;
 #[cfg(feature = "alloc")]
@@ -220,14 +222,14 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// # Ok::<(), damper::BulkheadFull>(())
     /// ```
     #[cfg(feature = "alloc")]
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::of(Ok(self))
+    pub fn acquire(&self) -> Acquire<&Self> {
+        Acquire::new(PermitRequest::of(Ok(self)))
     }
 
     /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the limit.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::of(Ok(Arc::clone(self)))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(PermitRequest::of(Ok(Arc::clone(self))))
     }
 
     /// Makes one call if a slot is free and no call waits for it, and records its outcome.
@@ -444,6 +446,9 @@ impl<R, C> AdaptiveLimit<R, C> {
         self.bulkhead.total_queued()
     }
 }
+
+#[cfg(feature = "alloc")]
+awaited!([R: LimitRule, C: Clock] AdaptiveLimit<R, C>, PermitRequest);
 
 impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
     /// When the call began, in ticks.

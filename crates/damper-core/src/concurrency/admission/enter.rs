@@ -3,15 +3,19 @@
 use super::classes::Classes;
 use super::permit::sealed::Admits;
 use super::request::{AdmittedCall, Entrant};
-use super::{Admission, NotAdmitted, RefusalCause};
+use super::{Admission, NotAdmitted};
+use crate::acquire::awaited;
 use crate::concurrency::adaptive::sampler::Gate;
 use crate::concurrency::bulkhead::permit::sealed::{Entry, Learning, Slotted};
 use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place};
 use crate::concurrency::{LimitRule, Outcome};
+use crate::concurrency::{PermitRequest, RefusalCause};
 use crate::time::{Clock, Frequency, Ticks};
 use core::hash::BuildHasher;
 use core::task::Waker;
 use core::time::Duration;
+
+awaited!([R: LimitRule, C: Clock] Admission<R, C>, PermitRequest);
 
 impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
     type Ticket = AdmittedCall;

@@ -1,6 +1,7 @@
 //! Why a call was not admitted.
 
 use crate::breaker::source_of;
+use crate::concurrency::RefusalCause;
 use crate::time::Human;
 use core::fmt;
 use core::time::Duration;
@@ -31,31 +32,6 @@ pub struct NotAdmitted {
     cause: RefusalCause,
     limit: u32,
     retry_after: Option<Duration>,
-}
-
-/// Why a call was not admitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-#[cfg(feature = "alloc")]
-pub enum RefusalCause {
-    /// The deadline has passed, or the time left is less than the median of recent service times.
-    ///
-    /// The call would hardly end in time.
-    Late,
-    /// No slot was free, and the call did not wait: by `try_acquire`, or because there is no queue.
-    NoSlot,
-    /// The queue was full, and no call in it gave way.
-    ///
-    /// All of them go first, or have been given a slot and were not polled since.
-    QueueFull,
-    /// The call was queued for as long as it was [to wait](super::AdmissionRequest::wait_at_most).
-    TimedOut,
-    /// The call was queued and gave way.
-    ///
-    /// Its place went to a call of a higher class, to a tenant with fewer calls queued or to a newer call of its own tenant, or a
-    /// falling limit shortened the queue.
-    Displaced,
 }
 
 impl NotAdmitted {
@@ -111,10 +87,12 @@ impl fmt::Display for NotAdmitted {
         let limit = self.limit;
         match self.cause {
             RefusalCause::Late => f.write_str("not admitted, too little time is left before its deadline")?,
-            RefusalCause::NoSlot | RefusalCause::QueueFull if limit == 0 => {
+            RefusalCause::NoSlot | RefusalCause::NoQueue | RefusalCause::QueueFull if limit == 0 => {
                 f.write_str("not admitted, the limit is 0")?;
             }
-            RefusalCause::NoSlot => write!(f, "not admitted, limit {limit} reached")?,
+            RefusalCause::NoSlot | RefusalCause::NoQueue | RefusalCause::StoreFull => {
+                write!(f, "not admitted, limit {limit} reached")?;
+            }
             RefusalCause::QueueFull => write!(f, "not admitted, limit {limit} reached, queue full")?,
             RefusalCause::TimedOut => write!(f, "not admitted, limit {limit} reached, no slot in time")?,
             RefusalCause::Displaced => write!(f, "not admitted, limit {limit} reached, displaced from the queue")?,

@@ -11,7 +11,7 @@
 // | `median` | `RecentMedian`: of service times |
 // | `permit` | the permits of an `Admission`, how to wait for them; `AdmissionRef` |
 // | `run` | `RunToDeadline`: a call that is ended at its deadline |
-// | `error` | `NotAdmitted` and `RefusalCause` |
+// | `error` | `NotAdmitted` |
 
 mod classes;
 mod criticality;
@@ -25,17 +25,19 @@ mod shares;
 
 pub(super) use classes::Classes;
 pub use criticality::Criticality;
-pub use error::{NotAdmitted, RefusalCause};
+pub use error::NotAdmitted;
+pub use permit::AdmissionPermit;
 pub(crate) use permit::AdmissionRef;
-pub use permit::{AcquireAdmission, AcquireAdmissionFuture, AdmissionPermit};
 pub use request::AdmissionRequest;
 pub use run::RunToDeadline;
 
+use crate::Acquire;
 use crate::concurrency::adaptive::sampler::Sampler;
 use crate::concurrency::bulkhead::permit::sealed::Slotted;
 use crate::concurrency::queue::{Moment, Queue, SlotQueue};
 use crate::concurrency::slots::{Occupancy, Slots};
 use crate::concurrency::{BoundedRule, LimitBounds, LimitRule, ProbedGradient, WindowPlan, WindowSummary};
+use crate::concurrency::{PermitRequest, RefusalCause};
 use crate::sync::IS_MODEL;
 use crate::time::{Clock, DefaultClock, Frequency, Seed, Ticks};
 #[cfg(target_has_atomic = "ptr")]
@@ -95,7 +97,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 ///
 /// Share it by reference or in an `Arc`. With a slot free it decides without a lock, in one compare-and-swap. Where calls are
 /// queued there is a lock, under which a slot is given in time proportional to the number of tenants queued. A gate takes some
-/// 220 KB, half of it for the queue. Nothing is allocated after construction, except by the first [`wait`](AcquireAdmission::wait) of each
+/// 220 KB, half of it for the queue. Nothing is allocated after construction, except by the first [`wait`](crate::Acquire::wait) of each
 /// thread.
 ///
 /// # Panics in wakers
@@ -315,14 +317,14 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self, request: AdmissionRequest) -> AcquireAdmission<&Self> {
-        AcquireAdmission::new(Ok(self), request.on(&self.clock))
+    pub fn acquire(&self, request: AdmissionRequest) -> Acquire<&Self> {
+        Acquire::new(PermitRequest::new(Ok(self), request.on(&self.clock)))
     }
 
     /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the gate.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn acquire_owned(self: &Arc<Self>, request: AdmissionRequest) -> AcquireAdmission<Arc<Self>> {
-        AcquireAdmission::new(Ok(Arc::clone(self)), request.on(&self.clock))
+    pub fn acquire_owned(self: &Arc<Self>, request: AdmissionRequest) -> Acquire<Arc<Self>> {
+        Acquire::new(PermitRequest::new(Ok(Arc::clone(self)), request.on(&self.clock)))
     }
 
     /// Changes the bounds of the limit while the gate is in use.

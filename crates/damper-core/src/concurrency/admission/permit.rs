@@ -5,7 +5,7 @@ use super::{Admission, NotAdmitted, RunToDeadline};
 use crate::Deadline;
 use crate::DeadlineExceeded;
 use crate::concurrency::bulkhead::permit::sealed::{Learning, Slotted};
-use crate::concurrency::{AcquirePermit, AcquirePermitFuture, BulkheadPermit, LimitRule};
+use crate::concurrency::{BulkheadPermit, LimitRule};
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
 use crate::time::{Clock, Sleep};
@@ -38,20 +38,6 @@ use sealed::Admits;
 /// End the call at its [deadline](BulkheadPermit::deadline).
 #[cfg(feature = "alloc")]
 pub type AdmissionPermit<A> = BulkheadPermit<A>;
-
-/// How to wait to be admitted. Made by [`Admission::acquire`](super::Admission::acquire).
-///
-/// It is refused with [`NotAdmitted`](super::NotAdmitted): at once if the call is late or the queue is full of other calls; later if it
-/// becomes late, gives way or has waited for long enough. It sleeps only if the request has a deadline or a
-/// [longest wait](super::AdmissionRequest::wait_at_most).
-#[cfg(feature = "alloc")]
-pub type AcquireAdmission<A> = AcquirePermit<A>;
-
-/// Waits to be admitted. Made by [`AcquirePermit::sleeping_by`].
-///
-/// If it is polled only after its deadline, the next call gets its slot.
-#[cfg(feature = "alloc")]
-pub type AcquireAdmissionFuture<A, S> = AcquirePermitFuture<A, S>;
 
 /// These methods are for the permit of an [`Admission`](crate::concurrency::Admission).
 impl<A: AdmissionRef> BulkheadPermit<A> {

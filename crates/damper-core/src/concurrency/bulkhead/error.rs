@@ -1,6 +1,7 @@
 //! Why a bulkhead gave no permit.
 
 use crate::breaker::source_of;
+use crate::concurrency::RefusalCause;
 use core::fmt;
 
 /// The refusal of a bulkhead or an adaptive limit: the call was not made.
@@ -13,12 +14,12 @@ use core::fmt;
 /// # extern crate damper_core as damper;
 /// # #[cfg(feature = "std")] {
 /// use damper::{Bulkhead, BulkheadFull};
-/// use damper::concurrency::FullCause;
+/// use damper::concurrency::RefusalCause;
 ///
 /// let pool = Bulkhead::new(1);
 /// let _permit = pool.try_acquire()?;
 /// let full = pool.try_acquire().unwrap_err();
-/// assert_eq!((full.limit(), full.cause()), (1, FullCause::NoSlot));
+/// assert_eq!((full.limit(), full.cause()), (1, RefusalCause::NoSlot));
 /// assert_eq!(full.to_string(), "too many calls in flight, limit 1");
 /// # }
 /// # Ok::<(), damper::BulkheadFull>(())
@@ -27,30 +28,11 @@ use core::fmt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct BulkheadFull {
     limit: u32,
-    cause: FullCause,
-}
-
-/// Why a bulkhead was full for a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum FullCause {
-    /// All slots were taken, and the call does not wait: `try_acquire`, `call` and `run` never do.
-    NoSlot,
-    /// All slots were taken, and the call could not wait, because there is no [`queue`](super::Bulkhead::queue).
-    NoQueue,
-    /// All places of the queue were taken too.
-    QueueFull,
-    /// The call got no slot in the time that it had to wait.
-    TimedOut,
-    /// A newer call took its place in the queue, because that is served newest first.
-    Displaced,
-    /// The key had no limit of its own yet, and all limits that the store examined were in use.
-    StoreFull,
+    cause: RefusalCause,
 }
 
 impl BulkheadFull {
-    pub(crate) const fn new(limit: u32, cause: FullCause) -> Self {
+    pub(crate) const fn new(limit: u32, cause: RefusalCause) -> Self {
         Self { limit, cause }
     }
 
@@ -62,7 +44,7 @@ impl BulkheadFull {
 
     /// Returns why the call got no permit.
     #[must_use]
-    pub const fn cause(&self) -> FullCause {
+    pub const fn cause(&self) -> RefusalCause {
         self.cause
     }
 
@@ -90,12 +72,13 @@ impl fmt::Display for BulkheadFull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limit = self.limit;
         match self.cause {
-            FullCause::NoSlot => write!(f, "too many calls in flight, limit {limit}"),
-            FullCause::NoQueue => write!(f, "too many calls in flight, limit {limit}, no queue to wait in"),
-            FullCause::QueueFull => write!(f, "too many calls in flight, limit {limit}, queue full"),
-            FullCause::TimedOut => write!(f, "too many calls in flight, limit {limit}, no slot in time"),
-            FullCause::Displaced => write!(f, "too many calls in flight, limit {limit}, displaced by a newer call"),
-            FullCause::StoreFull => f.write_str("no room for another key, those that were looked at are in use"),
+            RefusalCause::NoSlot => write!(f, "too many calls in flight, limit {limit}"),
+            RefusalCause::NoQueue => write!(f, "too many calls in flight, limit {limit}, no queue to wait in"),
+            RefusalCause::QueueFull => write!(f, "too many calls in flight, limit {limit}, queue full"),
+            RefusalCause::TimedOut => write!(f, "too many calls in flight, limit {limit}, no slot in time"),
+            RefusalCause::Displaced => write!(f, "too many calls in flight, limit {limit}, displaced by a newer call"),
+            RefusalCause::Late => f.write_str("too little time is left for the call"),
+            RefusalCause::StoreFull => f.write_str("no room for another key, those that were looked at are in use"),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Waiting for a permit in a future.
 
 use super::permit::sealed::{Entry, SlotRef, Slotted};
-use super::{AcquirePermit, BulkheadPermit};
+use super::{BulkheadPermit, PermitRequest};
 use crate::concurrency::queue::{Place, Queued};
 use crate::time::Sleep;
 use core::fmt;
@@ -11,25 +11,12 @@ use core::task::{Context, Poll, Waker, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Waits for a permit. Made by [`AcquirePermit::sleeping_by`].
-    ///
-    /// It takes its place in the queue when it is first polled.
-    ///
-    /// # Errors
-    ///
-    /// [`BulkheadFull`](super::BulkheadFull), or `NotAdmitted` of an admission: when first polled if there is no queue, or no
-    /// place in it; later if the time is over or a newer call took the place.
-    ///
-    /// # Cancel safety
-    ///
-    /// If it is dropped while it waits, it leaves its place, and the others keep their order. If it already has its permit, the
-    /// next call gets that. A future that is neither polled nor dropped may hold a permit, so poll it until it is ready. Polled
-    /// again after it was ready, it is pending for ever.
+    /// Waits for a permit.
     #[must_use = "futures do nothing unless they are polled"]
     #[cfg(feature = "alloc")]
-    pub struct AcquirePermitFuture<B: SlotRef, S: Sleep> {
+    pub struct PermitFuture<B: SlotRef, S: Sleep> {
         // `None` once it was ready.
-        acquire: Option<AcquirePermit<B>>,
+        acquire: Option<PermitRequest<B>>,
         // `Some` while it is in the queue.
         place: Option<Place>,
         sleep: S,
@@ -37,10 +24,10 @@ pin_project! {
         sleeping: Option<S::Sleeping>,
     }
 
-    impl<B: SlotRef, S: Sleep> PinnedDrop for AcquirePermitFuture<B, S> {
+    impl<B: SlotRef, S: Sleep> PinnedDrop for PermitFuture<B, S> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if let (Some(AcquirePermit { limit: Ok(limit), .. }), Some(place)) = (this.acquire, this.place.take()) {
+            if let (Some(PermitRequest { limit: Ok(limit), .. }), Some(place)) = (this.acquire, this.place.take()) {
                 limit.leave(place);
             }
         }
@@ -50,15 +37,15 @@ pin_project! {
 /// The slot of a call, or its refusal.
 type SlotOf<B> = Result<<<B as Deref>::Target as Slotted>::Ticket, <<B as Deref>::Target as Slotted>::Refusal>;
 
-impl<B: SlotRef, S: Sleep> AcquirePermitFuture<B, S> {
-    pub(super) fn new(acquire: AcquirePermit<B>, sleep: S) -> Self {
+impl<B: SlotRef, S: Sleep> PermitFuture<B, S> {
+    pub(super) fn new(acquire: PermitRequest<B>, sleep: S) -> Self {
         Self { acquire: Some(acquire), place: None, sleep, sleeping: None }
     }
 
     /// Polls for a slot of this limit; ready when one is taken.
     fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SlotOf<B>> {
         let mut this = self.project();
-        let Some(AcquirePermit { limit: Ok(limit), wish }) = this.acquire else { return Poll::Pending };
+        let Some(PermitRequest { limit: Ok(limit), wish }) = this.acquire else { return Poll::Pending };
         let place = match *this.place {
             Some(place) => {
                 if let Some(fate) = limit.look(place, wish, context.waker().clone()) {
@@ -98,16 +85,16 @@ impl<B: SlotRef, S: Sleep> AcquirePermitFuture<B, S> {
     }
 }
 
-impl<B: SlotRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
+impl<B: SlotRef, S: Sleep> Future for PermitFuture<B, S> {
     type Output = Result<BulkheadPermit<B>, <B::Target as Slotted>::Refusal>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let slot = match &self.acquire {
-            Some(AcquirePermit { limit: Ok(_), .. }) => Some(ready!(self.as_mut().poll_slot(context))),
+            Some(PermitRequest { limit: Ok(_), .. }) => Some(ready!(self.as_mut().poll_slot(context))),
             _ => None,
         };
         let mut this = self.project();
-        let Some(AcquirePermit { limit, .. }) = this.acquire.take() else { return Poll::Pending };
+        let Some(PermitRequest { limit, .. }) = this.acquire.take() else { return Poll::Pending };
         let permit = match (limit, slot) {
             (Ok(limit), Some(slot)) => slot.map(|ticket| BulkheadPermit::of_slot(limit, ticket)),
             (Err(refusal), _) => Err(refusal),
@@ -119,10 +106,10 @@ impl<B: SlotRef, S: Sleep> Future for AcquirePermitFuture<B, S> {
     }
 }
 
-impl<B: SlotRef, S: Sleep> fmt::Debug for AcquirePermitFuture<B, S> {
+impl<B: SlotRef, S: Sleep> fmt::Debug for PermitFuture<B, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_queued = self.place.is_some();
-        f.debug_struct("AcquirePermitFuture")
+        f.debug_struct("PermitFuture")
             .field("acquire", &self.acquire)
             .field("is_queued", &is_queued)
             .finish_non_exhaustive()

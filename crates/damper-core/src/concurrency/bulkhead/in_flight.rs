@@ -2,8 +2,6 @@
 
 use super::permit::sealed::{QueueClock, Slotted};
 use super::{Bulkhead, BulkheadFull};
-#[cfg(feature = "alloc")]
-use crate::concurrency::SetQueueRefusal;
 use crate::limit::{InFlight, LimitSetDenied, Sealed};
 use core::fmt;
 use core::time::Duration;
@@ -34,9 +32,15 @@ pub enum LimitSetRefusal {
     Limit(LimitSetDenied),
     /// The limits would have allowed the call, but all slots were taken.
     InFlight(BulkheadFull),
-    /// The queue of the set refused the call: other calls wait, and it does not, or not for long enough.
+    /// Other calls wait in the queue of the set, and [`reserve`](crate::LimitSet::reserve) does not overtake them.
     #[cfg(feature = "alloc")]
-    Queue(SetQueueRefusal),
+    OthersWait,
+    /// All places of the set's queue were taken.
+    #[cfg(feature = "alloc")]
+    QueueFull,
+    /// The time to wait was over before the call was the first of the set's queue.
+    #[cfg(feature = "alloc")]
+    TimedOut,
 }
 
 impl LimitSetRefusal {
@@ -48,9 +52,7 @@ impl LimitSetRefusal {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Limit(denied) => denied.retry_after(),
-            Self::InFlight(_) => None,
-            #[cfg(feature = "alloc")]
-            Self::Queue(_) => None,
+            _ => None,
         }
     }
 }
@@ -67,7 +69,11 @@ impl fmt::Display for LimitSetRefusal {
             Self::Limit(denied) => denied.fmt(f),
             Self::InFlight(full) => full.fmt(f),
             #[cfg(feature = "alloc")]
-            Self::Queue(refusal) => refusal.fmt(f),
+            Self::OthersWait => f.write_str("other calls wait for the limits"),
+            #[cfg(feature = "alloc")]
+            Self::QueueFull => f.write_str("too many calls wait for the limits, queue full"),
+            #[cfg(feature = "alloc")]
+            Self::TimedOut => f.write_str("other calls waited for the limits longer than this one could"),
         }
     }
 }

@@ -5,10 +5,10 @@
 // | here | `Bulkhead`: constructors, permits, the limit |
 // | `arrivals` | `Arrivals`: the order in which its queue is served |
 // | `permit` | `BulkheadPermit`, `BulkheadRef` |
-// | `acquire` | `AcquirePermit`: how to wait for a permit; and blocking; `Patience`: the longest wait of a call |
-// | `future` | `AcquirePermitFuture`: waiting in a future |
+// | `acquire` | `PermitRequest`: how to wait for a permit; and blocking; `Patience`: the longest wait of a call |
+// | `future` | `PermitFuture`: waiting in a future |
 // | `status` | `BulkheadStatus`: the limit and the counts of one moment |
-// | `error` | `BulkheadFull` and `FullCause` |
+// | `error` | `BulkheadFull` |
 // | `in_flight` | a bulkhead in a `LimitSet`, and `LimitSetRefusal` |
 
 #[cfg(feature = "alloc")]
@@ -23,14 +23,14 @@ pub(super) mod permit;
 mod status;
 
 #[cfg(feature = "alloc")]
-pub use acquire::AcquirePermit;
-#[cfg(feature = "alloc")]
 pub(crate) use acquire::Patience;
 #[cfg(feature = "alloc")]
-pub(super) use arrivals::{Arrivals, Order};
-pub use error::{BulkheadFull, FullCause};
+pub(crate) use acquire::PermitRequest;
 #[cfg(feature = "alloc")]
-pub use future::AcquirePermitFuture;
+pub(super) use arrivals::{Arrivals, Order};
+pub use error::BulkheadFull;
+#[cfg(feature = "alloc")]
+pub(crate) use future::PermitFuture;
 pub use in_flight::LimitSetRefusal;
 pub use permit::BulkheadPermit;
 #[cfg(feature = "alloc")]
@@ -38,6 +38,9 @@ pub(crate) use permit::BulkheadRef;
 pub use status::BulkheadStatus;
 
 use crate::CallError;
+#[cfg(feature = "alloc")]
+use crate::acquire::{Acquire, awaited};
+use crate::concurrency::RefusalCause;
 #[cfg(feature = "alloc")]
 use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place, Queue, SlotQueue};
 use crate::concurrency::slots::Slots;
@@ -72,7 +75,7 @@ use permit::sealed::{QueueClock, Slotted};
 ///
 /// Share it by reference, in a `static` (with a queue, in a `LazyLock`) or an `Arc`. While no call waits, taking a permit is one
 /// compare-and-swap, and dropping it another. Nothing is allocated after the construction of the queue, except by the first
-/// [`wait`](AcquirePermit::wait) of each thread.
+/// [`wait`](crate::Acquire::wait) of each thread.
 ///
 /// # Memory ordering
 ///
@@ -205,12 +208,12 @@ impl<C: Clock> Bulkhead<C> {
     /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::Bulkhead;
-    /// use damper::concurrency::FullCause;
+    /// use damper::concurrency::RefusalCause;
     ///
     /// let pool = Bulkhead::new(1).queue(16);
     /// let permit = pool.acquire().wait()?;
     /// let full = pool.acquire().within(Duration::from_millis(5)).wait().unwrap_err();
-    /// assert_eq!(full.cause(), FullCause::TimedOut);
+    /// assert_eq!(full.cause(), RefusalCause::TimedOut);
     /// # drop(permit);
     /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
@@ -234,13 +237,13 @@ impl<C: Clock> Bulkhead<C> {
     /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use damper::Bulkhead;
-    /// use damper::concurrency::FullCause;
+    /// use damper::concurrency::RefusalCause;
     ///
     /// let pool = Bulkhead::new(1).queue(16);
     /// let permit = pool.acquire().wait()?;
     /// pool.set_queue(0);
     /// let full = pool.acquire().within(Duration::from_secs(5)).wait().unwrap_err();
-    /// assert_eq!(full.cause(), FullCause::NoQueue); // at once
+    /// assert_eq!(full.cause(), RefusalCause::NoQueue); // at once
     /// # drop(permit);
     /// # }
     /// # Ok::<(), damper::BulkheadFull>(())
@@ -372,7 +375,7 @@ impl<C: QueueClock> Bulkhead<C> {
     /// Takes a slot, and returns how many calls are in flight with it.
     #[inline]
     pub(in crate::concurrency) fn take(&self) -> Result<u32, BulkheadFull> {
-        self.slots.take().map_err(|occupancy| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+        self.slots.take().map_err(|occupancy| BulkheadFull::new(occupancy.limit(), RefusalCause::NoSlot))
     }
 
     /// Returns the refusal that [`take`](Self::take) would give now, if any. Writes nothing.
@@ -381,7 +384,7 @@ impl<C: QueueClock> Bulkhead<C> {
         // `Slots::give_back`: a call that finds a slot free finds the tokens that were settled before it was freed.
         // loom-tests: settling::next_call_finds_settled_tokens.
         let occupancy = self.slots.load();
-        (!occupancy.has_room()).then(|| BulkheadFull::new(occupancy.limit(), FullCause::NoSlot))
+        (!occupancy.has_room()).then(|| BulkheadFull::new(occupancy.limit(), RefusalCause::NoSlot))
     }
 }
 
@@ -390,8 +393,8 @@ impl<C: Clock> Bulkhead<C> {
     /// Waits for a permit, in the [`queue`](Self::queue).
     ///
     /// `pool.acquire().wait()?` blocks the thread, and `pool.acquire().await?` does not.
-    /// [`within`](AcquirePermit::within) and [`by`](AcquirePermit::by) bound the wait. Without a queue it never
-    /// waits: a call that finds no slot free is refused at once, with [`FullCause::NoQueue`].
+    /// [`within`](crate::Acquire::within) and [`by`](crate::Acquire::by) bound the wait. Without a queue it never
+    /// waits: a call that finds no slot free is refused at once, with [`RefusalCause::NoQueue`].
     ///
     /// # Examples
     ///
@@ -410,14 +413,14 @@ impl<C: Clock> Bulkhead<C> {
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self) -> AcquirePermit<&Self> {
-        AcquirePermit::of(Ok(self))
+    pub fn acquire(&self) -> Acquire<&Self> {
+        Acquire::new(PermitRequest::of(Ok(self)))
     }
 
     /// Waits as [`acquire`](Self::acquire) does, for a permit with its own reference to the bulkhead.
     #[cfg(target_has_atomic = "ptr")]
-    pub fn acquire_owned(self: &Arc<Self>) -> AcquirePermit<Arc<Self>> {
-        AcquirePermit::of(Ok(Arc::clone(self)))
+    pub fn acquire_owned(self: &Arc<Self>) -> Acquire<Arc<Self>> {
+        Acquire::new(PermitRequest::of(Ok(Arc::clone(self))))
     }
 }
 
@@ -443,7 +446,7 @@ impl<C: Clock> Bulkhead<C> {
 
 #[cfg(feature = "alloc")]
 impl<C: QueueClock> Bulkhead<C> {
-    fn full(&self, cause: FullCause) -> BulkheadFull {
+    fn full(&self, cause: RefusalCause) -> BulkheadFull {
         BulkheadFull::new(self.limit(), cause)
     }
 
@@ -451,6 +454,9 @@ impl<C: QueueClock> Bulkhead<C> {
         Moment { now: self.clock.tick(), needed: 0 }
     }
 }
+
+#[cfg(feature = "alloc")]
+awaited!([C: QueueClock] Bulkhead<C>, PermitRequest);
 
 impl<C: QueueClock> Slotted for Bulkhead<C> {
     type Ticket = ();
@@ -479,17 +485,17 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
     #[cfg(feature = "alloc")]
     fn join(&self, patience: &mut Patience, waker: Waker) -> Result<Entry<()>, BulkheadFull> {
         if self.places() == 0 {
-            return Err(self.full(FullCause::NoQueue));
+            return Err(self.full(RefusalCause::NoQueue));
         }
         let (expiry, moment) = (patience.begin(&self.clock), self.now());
         if expiry.is_some_and(|expiry| expiry.has_passed(moment.now)) {
-            return Err(self.full(FullCause::TimedOut));
+            return Err(self.full(RefusalCause::TimedOut));
         }
         match self.queue.join(&self.slots, moment, |_| (), expiry, waker) {
             Ok(None) => Ok(Entry::Entered(())),
             Ok(Some(queued)) => Ok(Entry::Queued(queued)),
-            Err(Full::NoQueue) => Err(self.full(FullCause::NoQueue)),
-            Err(Full::NoVictim) => Err(self.full(FullCause::QueueFull)),
+            Err(Full::NoQueue) => Err(self.full(RefusalCause::NoQueue)),
+            Err(Full::NoVictim) => Err(self.full(RefusalCause::QueueFull)),
         }
     }
 
@@ -498,10 +504,10 @@ impl<C: QueueClock> Slotted for Bulkhead<C> {
         let moment = self.now();
         let cause = match self.queue.look(&self.slots, moment, place, false, waker)? {
             Fate::Granted => return Some(Ok(())),
-            Fate::Refused(Some(Cause::Late)) | Fate::Waiting => FullCause::TimedOut,
+            Fate::Refused(Some(Cause::Late)) | Fate::Waiting => RefusalCause::TimedOut,
             // Another call has the place by now. The present cause is the likely one.
-            Fate::Refused(None) if patience.has_passed(moment.now) => FullCause::TimedOut,
-            Fate::Refused(Some(Cause::Displaced) | None) => FullCause::Displaced,
+            Fate::Refused(None) if patience.has_passed(moment.now) => RefusalCause::TimedOut,
+            Fate::Refused(Some(Cause::Displaced) | None) => RefusalCause::Displaced,
         };
         Some(Err(self.full(cause)))
     }
@@ -547,7 +553,7 @@ mod tests {
     fn bulkhead_needs_neither_clock_nor_allocator() {
         static POOL: Bulkhead = Bulkhead::new(1);
         let permit = POOL.try_acquire().unwrap();
-        assert_eq!(POOL.try_acquire().unwrap_err(), BulkheadFull::new(1, FullCause::NoSlot));
+        assert_eq!(POOL.try_acquire().unwrap_err(), BulkheadFull::new(1, RefusalCause::NoSlot));
         POOL.set_limit(2);
         drop((POOL.try_acquire().unwrap(), permit));
         assert_eq!((POOL.limit(), POOL.in_flight(), POOL.queued()), (2, 0, 0));

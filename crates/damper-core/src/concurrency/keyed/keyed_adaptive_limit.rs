@@ -19,7 +19,7 @@ use core::time::Duration;
 ///
 /// Calls of different services must not share a limit: the fast ones would set the latency that the slow ones are compared with.
 ///
-/// See [`LimitTemplate`] for when a limit is evicted, and for floods of keys. An evicted limit loses its measurements, so
+/// See [limits per key](crate::concurrency#limits-per-key) for when a limit is evicted, and for floods of keys. An evicted limit loses its measurements, so
 /// give the store room for more keys than you call.
 ///
 /// # Examples

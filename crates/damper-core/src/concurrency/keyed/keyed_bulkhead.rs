@@ -14,7 +14,7 @@ use core::hash::{BuildHasher, Hash};
 ///
 /// All bulkheads have the same settings.
 ///
-/// See [`LimitTemplate`] for when a bulkhead is evicted, and for floods of keys.
+/// See [limits per key](crate::concurrency#limits-per-key) for when a bulkhead is evicted, and for floods of keys.
 ///
 /// # Examples
 ///

@@ -15,8 +15,9 @@ mod keyed_bulkhead;
 pub use keyed_adaptive_limit::KeyedAdaptiveLimit;
 pub use keyed_bulkhead::KeyedBulkhead;
 
+use crate::acquire::{Acquire, Awaited};
 use crate::concurrency::bulkhead::Patience;
-use crate::concurrency::{AcquirePermit, BulkheadFull, BulkheadPermit, BulkheadStatus, FullCause};
+use crate::concurrency::{BulkheadFull, BulkheadPermit, BulkheadStatus, PermitRequest, RefusalCause};
 use crate::store::{Keyed, Template};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
@@ -49,27 +50,6 @@ mod sealed {
 use sealed::PerKey;
 
 /// The settings of the limits of a [`KeyedBulkhead`] or [`KeyedAdaptiveLimit`].
-///
-/// # Eviction
-///
-/// A limit in use is not evicted: one that a permit or a waiting call holds, or for which you hold an `Arc` or a `Weak`. So a key
-/// never has more calls in flight than its limit, however many keys there are. If no other limit can be evicted, a call for a new
-/// key is refused with [`FullCause::StoreFull`], before anything is allocated for it. The limit of an idle key that was evicted
-/// starts over with the key's next call.
-///
-/// The search for a victim covers a part of one shard only, and the next search goes on from there. So a large store that is
-/// almost all in use may refuse a new key, although it has an idle limit. Measured on two cores: no new key was refused with up to
-/// 75 % of a capacity of 1,024 in use, 13 % of them at 90 % and 38 % at 95 %. With a capacity of 10,000 or 100,000 none was
-/// refused up to 95 %, and 43 % or 15 % at 99 %. With more cores the shards are smaller, at least 64 limits each. Choose a
-/// capacity of at least four thirds of the keys that can be in use at once, and of twice as many below 1,000.
-///
-/// [`status`](Keyed::status) and [`iter`](Keyed::iter) are for dashboards: they copy the counts, hold no limit, and do not count as
-/// a use.
-///
-/// # Floods of keys
-///
-/// A client that chooses the keys gets a whole limit for each. Put one bulkhead for all keys before this, with a limit below the
-/// capacity.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct LimitTemplate<L>(
@@ -173,12 +153,13 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
     /// Waits for a permit of this key's limit, as [`Bulkhead::acquire_owned`](crate::Bulkhead::acquire_owned) does.
     ///
     /// If the key has no limit yet and all others are in use, the wait ends at once with that refusal.
-    pub fn acquire<Q>(&self, key: &Q) -> AcquirePermit<Arc<L>>
+    pub fn acquire<Q>(&self, key: &Q) -> Acquire<Arc<L>>
     where
+        Arc<L>: Awaited<Request = PermitRequest<Arc<L>>>,
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
-        AcquirePermit::of(self.get_or_create(key))
+        Acquire::new(PermitRequest::of(self.get_or_create(key)))
     }
 
     /// Returns the limit of this key, and creates it if there is none.
@@ -198,7 +179,7 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let limit = self.try_get_or_create(key);
-        limit.ok_or_else(|| BulkheadFull::new(self.template().0.limit(), FullCause::StoreFull))
+        limit.ok_or_else(|| BulkheadFull::new(self.template().0.limit(), RefusalCause::StoreFull))
     }
 
     /// Returns the counts of this key's limit, if it has one.

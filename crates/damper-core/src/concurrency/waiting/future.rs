@@ -1,7 +1,7 @@
 //! Waiting for the costs of a call in a future.
 
 use super::stay::{Outcome, Stay, Step};
-use super::{AcquireCosts, WaitableRef};
+use super::{CostsRequest, WaitableRef};
 use crate::time::Sleep;
 use core::fmt;
 use core::pin::Pin;
@@ -9,24 +9,9 @@ use core::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 pin_project! {
-    /// Waits for the costs of a call. Made by [`AcquireCosts::sleeping_by`].
-    ///
-    /// It joins a line when it is first polled.
-    ///
-    /// # Cancel safety
-    ///
-    /// Nothing is taken before the future is ready, so nothing is lost when it is dropped before. The calls behind it keep
-    /// their order; where it was the first of a line, the next one is then, and is woken. A call in a loop of `select!`
-    /// loses its place whenever its future is dropped: make the future once and pin it outside.
-    ///
-    /// The first call of a line holds up those behind it, so poll the future whenever it is woken. (One whose time is over
-    /// holds up no other call of a tree.) Polled again after it was ready, it is pending for ever.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`AcquireCosts`].
+    /// Waits for the costs of a call.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct AcquireCostsFuture<T: WaitableRef, S: Sleep> {
+    pub struct CostsFuture<T: WaitableRef, S: Sleep> {
         stay: Stay<T>,
         sleep: S,
         #[pin]
@@ -34,13 +19,13 @@ pin_project! {
     }
 }
 
-impl<T: WaitableRef, S: Sleep> AcquireCostsFuture<T, S> {
-    pub(super) fn new(acquire: AcquireCosts<T>, sleep: S) -> Self {
+impl<T: WaitableRef, S: Sleep> CostsFuture<T, S> {
+    pub(super) fn new(acquire: CostsRequest<T>, sleep: S) -> Self {
         Self { stay: Stay::new(acquire), sleep, sleeping: None }
     }
 }
 
-impl<T: WaitableRef, S: Sleep> Future for AcquireCostsFuture<T, S> {
+impl<T: WaitableRef, S: Sleep> Future for CostsFuture<T, S> {
     type Output = Outcome<T>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -63,8 +48,8 @@ impl<T: WaitableRef, S: Sleep> Future for AcquireCostsFuture<T, S> {
     }
 }
 
-impl<T: WaitableRef, S: Sleep> fmt::Debug for AcquireCostsFuture<T, S> {
+impl<T: WaitableRef, S: Sleep> fmt::Debug for CostsFuture<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AcquireCostsFuture").field("stay", &self.stay).finish_non_exhaustive()
+        f.debug_struct("CostsFuture").field("stay", &self.stay).finish_non_exhaustive()
     }
 }

@@ -11,15 +11,15 @@
 // |---|---|
 // | here | `Waitable`: the limits and their lines |
 // | `stay` | `Stay`: one call's way through the lines, in steps |
-// | `acquire` | `AcquireCosts`: how to wait; and blocking |
-// | `future` | `AcquireCostsFuture`: waiting in a future |
+// | `acquire` | `CostsRequest`: how to wait; and blocking |
+// | `future` | `CostsFuture`: waiting in a future |
 
 mod acquire;
 mod future;
 mod stay;
 
-pub use acquire::AcquireCosts;
-pub use future::AcquireCostsFuture;
+pub(crate) use acquire::CostsRequest;
+pub(crate) use future::CostsFuture;
 
 use crate::concurrency::Expiry;
 use crate::time::Clock;
@@ -30,7 +30,7 @@ use core::time::Duration;
 /// Limits from which a call takes all of its costs or none, and the lines of calls that wait.
 ///
 /// It is a [`LimitSet`](crate::LimitSet) with a queue, or a [`QuotaTree`](crate::QuotaTree). The trait is damper's own. It is
-/// public because [`AcquireCosts`] names it.
+/// public because [`Acquire`](crate::Acquire) names its types.
 pub trait Waitable: Sized {
     /// The costs of a call, and where it takes them.
     #[doc(hidden)]

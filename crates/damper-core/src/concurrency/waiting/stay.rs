@@ -1,6 +1,6 @@
 //! One call's way through the lines, in steps.
 
-use super::{AcquireCosts, Denial, Turn, Waitable, WaitableRef};
+use super::{CostsRequest, Denial, Turn, Waitable, WaitableRef};
 use crate::concurrency::Expiry;
 use crate::time::Clock;
 use core::fmt;
@@ -16,7 +16,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 /// A call that is to be served, until it is or has left.
 pub(super) struct Stay<T: WaitableRef> {
     /// `None` once the call was served or refused.
-    acquire: Option<AcquireCosts<T>>,
+    acquire: Option<CostsRequest<T>>,
     wait: Wait<T::Target>,
 }
 
@@ -40,7 +40,7 @@ pub(super) type Outcome<T> =
     Result<<<T as Deref>::Target as Waitable>::Reservation<T>, <<T as Deref>::Target as Waitable>::Refusal>;
 
 impl<T: WaitableRef> Stay<T> {
-    pub(super) fn new(acquire: AcquireCosts<T>) -> Self {
+    pub(super) fn new(acquire: CostsRequest<T>) -> Self {
         Self { acquire: Some(acquire), wait: Wait { expiry: None, place: None } }
     }
 
@@ -59,7 +59,7 @@ impl<T: WaitableRef> Stay<T> {
 
     fn serve(&mut self, taken: <T::Target as Waitable>::Taken) -> Step<Outcome<T>> {
         match self.acquire.take() {
-            Some(AcquireCosts { limits, demand: Ok(demand), .. }) => {
+            Some(CostsRequest { limits, demand: Ok(demand), .. }) => {
                 let place = self.wait.place.take();
                 Step::Over(Ok(Waitable::reservation(limits, &demand, taken, place)))
             }
@@ -78,7 +78,7 @@ impl<T: WaitableRef> Stay<T> {
 impl<L: Waitable> Wait<L> {
     fn step<T: Deref<Target = L>>(
         &mut self,
-        acquire: &AcquireCosts<T>,
+        acquire: &CostsRequest<T>,
         waker: &Waker,
     ) -> Result<Step<L::Taken>, L::Refusal> {
         let (limits, demand) = (&*acquire.limits, acquire.demand.as_ref().map_err(|refusal| *refusal)?);

@@ -44,7 +44,7 @@ pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 /// The words of a line, its header included.
 const LINE: usize = 8;
 
-/// Returns the words of the lines that have this number of buckets.
+/// Returns how many words the lines with this many buckets take, with their headers.
 #[cfg(feature = "alloc")]
 pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
     buckets.div_ceil(MOST_WAYS) * LINE

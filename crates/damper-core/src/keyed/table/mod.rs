@@ -9,7 +9,8 @@
 //! the clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the
 //! key throughout. A refusal makes no such swap, so it loads the word a second time and starts over if that has
 //! changed. With one load it could take the debt of the slot's previous owner for the key's, and refuse a key that has
-//! tokens. A check that meets a claimed slot takes the path of newcomers.
+//! tokens. A check that meets a claimed slot takes the path of newcomers. For a plain check, `demand` only calls the
+//! algorithm's `take_straight` (in `limit::per_key`).
 //!
 //! # Memory
 //!

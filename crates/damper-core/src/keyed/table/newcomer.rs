@@ -341,7 +341,7 @@ impl<A: PerKey> Table<A> {
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
-    /// Returns the slots of a set; `None` if one of them is the key's.
+    /// Returns a set's best slot for a newcomer and how many are vacant and idle; `None` if one is the key's.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]
     #[inline(always)]
     fn candidates<'a>(

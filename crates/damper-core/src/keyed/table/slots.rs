@@ -65,13 +65,14 @@ pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 /// The tier of a slot that changes its owner.
 const CLAIMED: u64 = TIER.max();
 
+/// The bucket of one key: its owner's fingerprint, and the word.
 #[derive(Debug)]
 pub(in crate::keyed) struct Slot {
     fingerprint: AtomicU64,
     word: AtomicU64,
 }
 
-/// The time for which a slot has one owner.
+/// Identifies one ownership of a slot: the slot, and how often it had changed its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ownership {
     /// The lowest bits of the slot's address, without those that are always 0.
@@ -154,7 +155,7 @@ impl Slot {
         self.fingerprint.load(Ordering::Relaxed) == fingerprint.get()
     }
 
-    /// Returns the time for which the slot has the owner of this word.
+    /// Returns which ownership of the slot this word belongs to.
     #[inline]
     pub(super) fn ownership(&self, word: SlotWord) -> Ownership {
         let slot = (ptr::from_ref(self).addr() / size_of::<Self>()) as u32;
@@ -310,7 +311,7 @@ impl Slots {
         }
     }
 
-    /// Returns the slot of a key, unless another key is taking it, and its word.
+    /// Returns the slot of a key and its word; `None` if it has none, or if another key is taking it.
     #[inline]
     pub(super) fn slot_of<'a>(&'a self, key: Fingerprint) -> Option<(&'a Slot, SlotWord)> {
         let found = self.look_for(key);
@@ -320,7 +321,7 @@ impl Slots {
         if !found.word.is_claimed() {
             return Some((found.slot, found.word));
         }
-        // The slot that another key is taking may stand before the slot that this key got since.
+        // The first match may be the key's former slot, which another key is taking. Its newer slot may stand behind it.
         let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
         self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word)
     }

@@ -2,7 +2,8 @@
 
 use super::waiting::PathCosts;
 use super::{QuotaTree, Step};
-use crate::concurrency::AcquireCosts;
+use crate::Acquire;
+use crate::concurrency::CostsRequest;
 use crate::time::Clock;
 #[cfg(target_has_atomic = "ptr")]
 use alloc::sync::Arc;
@@ -14,7 +15,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// Prepares to wait for the costs of a path.
     ///
     /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not (feature
-    /// `tokio`; elsewhere [`sleeping_by`](AcquireCosts::sleeping_by)). Either returns a [`TreeReservation`](super::TreeReservation), as
+    /// `tokio`; elsewhere [`sleeping_by`](Acquire::sleeping_by)). Either returns a [`TreeReservation`](super::TreeReservation), as
     /// [`reserve`](Self::reserve) does. The plans are copied now, so the path need not live as long as the wait.
     ///
     /// # Order
@@ -69,8 +70,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     /// # }
     /// # run().unwrap(); }
     /// ```
-    pub fn acquire(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> AcquireCosts<&Self> {
-        AcquireCosts::new(self, Ok(PathCosts::new(self.buckets(path), path, costs)))
+    pub fn acquire(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Acquire<&Self> {
+        Acquire::new(CostsRequest::new(self, Ok(PathCosts::new(self.buckets(path), path, costs))))
     }
 
     /// Prepares to wait as [`acquire`](Self::acquire) does, for a reservation with its own reference to the tree.
@@ -79,8 +80,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         self: &Arc<Self>,
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
-    ) -> AcquireCosts<Arc<Self>> {
-        AcquireCosts::new(Arc::clone(self), Ok(PathCosts::new(self.buckets(path), path, costs)))
+    ) -> Acquire<Arc<Self>> {
+        Acquire::new(CostsRequest::new(Arc::clone(self), Ok(PathCosts::new(self.buckets(path), path, costs))))
     }
 
     /// Returns how many calls wait.

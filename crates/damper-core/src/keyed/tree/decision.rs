@@ -68,7 +68,7 @@ enum Judged<'a> {
 
 /// The findings of a call that looked at all words, taken together.
 ///
-/// They are apart from what it found at each word, which would be copied along with them.
+/// They are kept apart from the findings at each word, so that those are not copied along.
 #[derive(Clone, Copy)]
 struct Outlook {
     /// Whether all words have the tokens, except guarantees that refuse.

@@ -133,7 +133,9 @@ struct Level {
 }
 
 impl Level {
-    /// Returns how many tokens of a plan a call has to leave, by whether the level before guarantees it.
+    /// Returns how many tokens a call must leave in a bucket of this plan.
+    ///
+    /// It is 0 if the level before guarantees the call.
     #[inline]
     fn keep(&self, plan: &Plan, is_guaranteed: bool) -> u32 {
         if is_guaranteed {

@@ -4,7 +4,8 @@ use super::decision::{Call, Plans, Refused, longer};
 use super::lines::{Bucket, Full, Look, Ticket};
 use super::reservation::TakenPath;
 use super::{PerWord, QuotaTree, TreeAllowed, TreeDenied, TreeRefusal, TreeReservation, per_word};
-use crate::concurrency::{Denial, Expiry, Turn, Waitable};
+use crate::acquire::awaited;
+use crate::concurrency::{CostsRequest, Denial, Expiry, Turn, Waitable};
 use crate::keyed::table::{Fingerprint, PlannedCheck};
 use crate::limit::Denied;
 use crate::quota::Plan;
@@ -58,6 +59,11 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> fmt::Debug for PathCosts<LEVE
         f.debug_struct("PathCosts").field("costs", &self.costs).finish_non_exhaustive()
     }
 }
+
+awaited!(
+    [K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S] QuotaTree<K, LEVELS, DIMENSIONS, C, S>,
+    CostsRequest
+);
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Waitable
     for QuotaTree<K, LEVELS, DIMENSIONS, C, S>

@@ -19,7 +19,7 @@ mod settling;
 
 pub use denied::LimitSetDenied;
 pub use error::LimitSetQuotaError;
-pub use in_flight::InFlight;
+pub(crate) use in_flight::InFlight;
 pub use limits::Limits;
 pub use reservation::SetReservation;
 #[cfg(feature = "alloc")]
@@ -227,6 +227,15 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     }
 }
 
+impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
+    /// Returns how much of each limit is used, in their order, and takes nothing.
+    ///
+    /// [`ready_in`](Self::ready_in) says how long it takes until costs are there.
+    pub fn peek(&self) -> L::Usages {
+        self.limits.usages(&self.clock)
+    }
+}
+
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Takes a cost of each limit, and a slot of the bulkhead if there is one: all of them, or none.
     ///
@@ -262,13 +271,6 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Returns the bound on the calls in flight.
     pub const fn bulkhead(&self) -> &P {
         &self.bulkhead
-    }
-
-    /// Returns how much of each limit is used, in their order, and takes nothing.
-    ///
-    /// [`ready_in`](Self::ready_in) says how long it takes until costs are there.
-    pub fn peek(&self) -> L::Usages {
-        self.limits.usages(&self.clock)
     }
 
     /// Returns the time until these costs are there, and takes nothing.

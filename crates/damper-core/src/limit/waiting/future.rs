@@ -1,6 +1,6 @@
 //! Futures that wait for tokens.
 
-use super::{Acquire, Place, Queue};
+use super::{Place, Queue, TokensRequest};
 use crate::limit::Denied;
 use crate::time::Sleep;
 use core::pin::Pin;
@@ -13,33 +13,9 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
     /// Waits for tokens, and is ready when they are there and taken.
-    ///
-    /// [`Acquire::sleeping_by`](super::Acquire::sleeping_by) returns it.
-    ///
-    /// It takes its place in the order when it is first polled. It sleeps until its tokens are there, but for at most
-    /// a second at a time. So a refund or a change of the quota reaches it within a second, even if its tokens were
-    /// due later.
-    ///
-    /// A clock that steps back by more than it should makes the waiter wait for as much longer: checks are healed
-    /// after such a step, but the moment that a waiter was given is not.
-    ///
-    /// # Errors
-    ///
-    /// [`Denied`](crate::Denied), as for `Acquire::wait`, when it is first polled and never later.
-    ///
-    /// # Cancel safety
-    ///
-    /// A future that is dropped while it waits gives its tokens back if it is the last in the queue. Otherwise they
-    /// count as used, because the waiters behind it already have their moments. They also count as used once its own
-    /// moment has come. So no token is handed out twice, but many futures dropped with others behind them waste the
-    /// rate. To limit the time, wait [`within`](super::Acquire::within) it instead of dropping the future. In a loop
-    /// of `select!`, create the future once and pin it outside.
-    ///
-    /// A future that is dropped before it was polled takes no tokens. One that is polled again after it was ready
-    /// waits for further tokens.
     #[must_use = "futures do nothing unless they are polled"]
-    pub struct AcquireFuture<Q: Queue, S: Sleep> {
-        acquire: Acquire<Q>,
+    pub struct TokensFuture<Q: Queue, S: Sleep> {
+        request: TokensRequest<Q>,
         sleep: S,
         // It is `Some` while the future waits.
         progress: Option<Progress<Q::Place>>,
@@ -47,7 +23,7 @@ pin_project! {
         sleeping: Option<S::Sleeping>,
     }
 
-    impl<Q: Queue, S: Sleep> PinnedDrop for AcquireFuture<Q, S> {
+    impl<Q: Queue, S: Sleep> PinnedDrop for TokensFuture<Q, S> {
         fn drop(this: Pin<&mut Self>) {
             if let Some(Progress::Waiting(place)) = this.project().progress.take() {
                 place.cancel();
@@ -65,9 +41,9 @@ enum Progress<P> {
     Lingering,
 }
 
-impl<Q: Queue, S: Sleep> AcquireFuture<Q, S> {
-    pub(super) fn new(acquire: Acquire<Q>, sleep: S) -> Self {
-        Self { acquire, sleep, progress: None, sleeping: None }
+impl<Q: Queue, S: Sleep> TokensFuture<Q, S> {
+    pub(super) fn new(request: TokensRequest<Q>, sleep: S) -> Self {
+        Self { request, sleep, progress: None, sleeping: None }
     }
 
     /// Returns a sleep by this future's timer.
@@ -77,7 +53,7 @@ impl<Q: Queue, S: Sleep> AcquireFuture<Q, S> {
     }
 }
 
-impl<Q: Queue, S: Sleep> Future for AcquireFuture<Q, S> {
+impl<Q: Queue, S: Sleep> Future for TokensFuture<Q, S> {
     type Output = Result<(), Denied>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -89,13 +65,13 @@ impl<Q: Queue, S: Sleep> Future for AcquireFuture<Q, S> {
             }
             let wait = match this.progress {
                 None => {
-                    *this.progress = Some(Progress::Waiting(this.acquire.reserve()?));
+                    *this.progress = Some(Progress::Waiting(this.request.reserve()?));
                     continue;
                 }
                 Some(Progress::Waiting(place)) => match place.ready_in() {
                     Some(Duration::ZERO) => {
                         *this.progress = Some(Progress::Lingering);
-                        this.acquire.draw_jitter()
+                        this.request.draw_jitter()
                     }
                     Some(wait) => wait.min(LONGEST_SLEEP),
                     None => LONGEST_SLEEP,
@@ -111,13 +87,13 @@ impl<Q: Queue, S: Sleep> Future for AcquireFuture<Q, S> {
     }
 }
 
-impl<Q: Queue + core::fmt::Debug, S: Sleep> core::fmt::Debug for AcquireFuture<Q, S>
+impl<Q: Queue + core::fmt::Debug, S: Sleep> core::fmt::Debug for TokensFuture<Q, S>
 where
     Q::Place: core::fmt::Debug,
 {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("AcquireFuture")
-            .field("acquire", &self.acquire)
+        f.debug_struct("TokensFuture")
+            .field("request", &self.request)
             .field("progress", &self.progress)
             .finish_non_exhaustive()
     }

@@ -20,8 +20,8 @@
 // | file | idea |
 // |---|---|
 // | `queue` | `Queue`, `Place`: what can be waited for |
-// | `acquire` | `Acquire`: for how many tokens to wait, how long, with what jitter; and the blocking wait |
-// | `future` | `AcquireFuture`: the wait in a future |
+// | `acquire` | `TokensRequest`: for how many tokens to wait, how long, with what jitter; and the blocking wait |
+// | `future` | `TokensFuture`: the wait in a future |
 // | `paced` | streams and sinks whose items wait |
 
 mod acquire;
@@ -30,8 +30,8 @@ mod future;
 mod paced;
 mod queue;
 
-pub use acquire::Acquire;
-pub use future::AcquireFuture;
+pub(crate) use acquire::TokensRequest;
+pub(crate) use future::TokensFuture;
 #[cfg(feature = "futures")]
 pub use paced::{PacedSink, PacedStream};
 pub(crate) use queue::Place;

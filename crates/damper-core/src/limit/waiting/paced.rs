@@ -1,6 +1,6 @@
 //! Streams and sinks whose items wait for tokens.
 
-use super::{Acquire, AcquireFuture};
+use super::{TokensFuture, TokensRequest};
 use crate::limit::{RateLimiter, TokenBucket};
 #[cfg(feature = "tokio")]
 use crate::time::TokioSleep;
@@ -25,7 +25,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Returns a stream whose items come no faster than the limit; it sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
-        PacedStream::new(stream, self.acquire(1), sleep)
+        PacedStream::new(stream, TokensRequest::new(self, 1), sleep)
     }
 
     /// Returns a sink that passes items on no faster than the limit; it sleeps by tokio's timer.
@@ -36,7 +36,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Returns a sink that passes items on no faster than the limit; it sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
-        PacedSink::new(sink, self.acquire(1), sleep)
+        PacedSink::new(sink, TokensRequest::new(self, 1), sleep)
     }
 }
 
@@ -44,15 +44,15 @@ pin_project! {
     /// Waits for one token after another, however long that takes.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
-        future: AcquireFuture<&'a RateLimiter<TokenBucket, C>, S>,
+        future: TokensFuture<&'a RateLimiter<TokenBucket, C>, S>,
         #[pin]
         refused: Option<S::Sleeping>,
     }
 }
 
 impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
-    fn new(acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
-        Self { future: AcquireFuture::new(acquire, sleep), refused: None }
+    fn new(request: TokensRequest<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
+        Self { future: TokensFuture::new(request, sleep), refused: None }
     }
 
     /// Polls until one token was taken.
@@ -97,8 +97,8 @@ pin_project! {
 }
 
 impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
-    pub(in crate::limit) fn new(stream: St, acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
-        Self { stream, waiting: None, gate: Gate::new(acquire, sleep) }
+    pub(in crate::limit) fn new(stream: St, request: TokensRequest<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
+        Self { stream, waiting: None, gate: Gate::new(request, sleep) }
     }
 
     /// Returns the stream itself.
@@ -155,8 +155,8 @@ pin_project! {
 }
 
 impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S> {
-    pub(in crate::limit) fn new(sink: Si, acquire: Acquire<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
-        Self { sink, waiting: None, gate: Gate::new(acquire, sleep) }
+    pub(in crate::limit) fn new(sink: Si, request: TokensRequest<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
+        Self { sink, waiting: None, gate: Gate::new(request, sleep) }
     }
 
     /// Returns the sink itself.

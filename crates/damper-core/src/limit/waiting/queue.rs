@@ -1,5 +1,7 @@
 //! Queues that a caller can wait in.
 
+use super::TokensRequest;
+use crate::acquire::awaited;
 use crate::limit::algorithm::sealed::Sealed;
 use crate::limit::{Denied, LimiterRef, RateLimiter, Reservation, TokenBucket};
 use crate::time::Clock;
@@ -38,6 +40,8 @@ pub trait Place: Sized {
     /// It does so if nothing was taken since and their time has not come.
     fn cancel(self) -> bool;
 }
+
+awaited!([C: Clock] RateLimiter<TokenBucket, C>, TokensRequest);
 
 impl<C: Clock> Queue for &RateLimiter<TokenBucket, C> {
     type Place = Reservation<Self>;

@@ -2,7 +2,8 @@
 
 use super::Hedge;
 use super::hedged_call::HedgedCall;
-use crate::retry::{Budget, Retryable, Unlimited};
+use crate::Reads;
+use crate::retry::{Budget, Failure, Unlimited};
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::pin::Pin;
@@ -42,7 +43,7 @@ impl<C, B, V, O, F, S, T, E> Future for HedgeFuture<'_, C, B, V, O, F, S, Result
 where
     C: Clock,
     B: Budget,
-    V: Retryable<T, E>,
+    V: Reads<Result<T, E>, Option<Failure>>,
     O: FnMut(u32) -> F,
     F: Future<Output = Result<T, E>>,
     S: Sleep,
@@ -56,7 +57,7 @@ where
             this.call.set(Some(HedgedCall::begin(hedge, false, || operation(1))));
         }
         let Some(call) = this.call.as_mut().as_pin_mut() else { return Poll::Pending };
-        let failure = |outcome: &_| hedge.retryable().failure(outcome);
+        let failure = |outcome: &_| hedge.retryable().read_from(outcome);
         let start = |attempt| Some(operation(attempt));
         let outcome = ready!(call.poll(context, hedge, &Unlimited, this.sleep, failure, |_| true, start, |_| {}));
         this.call.set(None);

@@ -22,7 +22,8 @@ use future::HedgeFuture;
 pub use hedged_call::HedgedCall;
 pub use status::HedgeStatus;
 
-use super::{AnyError, Budget, Failure, Retryable, Unlimited};
+use super::{AnyError, Budget, Failure, RepeatedCall, Unlimited};
+use crate::Reads;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, SetOnce};
 use crate::time::{Clock, DefaultClock, LazyMicros, Sleep};
 use alloc::boxed::Box;
@@ -269,14 +270,14 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     /// Makes a call, with another attempt if the first is slow or fails.
     ///
     /// The operation gets the attempt's number, starting at 1. Await the result directly with the feature `tokio`, or
-    /// choose a sleep with [`sleeping_by`](HedgeRun::sleeping_by) on another runtime.
-    pub fn run<O, F, T, E>(&self, operation: O) -> HedgeRun<'_, C, B, V, O>
+    /// choose a sleep with [`sleeping_by`](RepeatedCall::sleeping_by) on another runtime.
+    pub fn run<O, F, T, E>(&self, operation: O) -> RepeatedCall<&Self, O>
     where
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
         O: FnMut(u32) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        HedgeRun { hedge: self, operation }
+        RepeatedCall { policy: self, operation }
     }
 
     /// Counts a call, which allows a part of an extra request.
@@ -356,31 +357,16 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
     }
 }
 
-/// A hedged call. Made by [`Hedge::run`].
-///
-/// It does nothing until it is awaited. The first attempt needs no allocation, and each further one a box.
-///
-/// # Cancel safety
-///
-/// Dropping its future drops all attempts in flight. An extra request already withdrawn from the budgets is spent. A poll after
-/// completion makes the call again.
-#[must_use = "nothing is called before it is awaited"]
-#[cfg(feature = "alloc")]
-pub struct HedgeRun<'a, C, B, V, O> {
-    hedge: &'a Hedge<C, B, V>,
-    operation: O,
-}
-
-impl<'a, C: Clock, B: Budget, V, O> HedgeRun<'a, C, B, V, O> {
+impl<'a, C: Clock, B: Budget, V, O> RepeatedCall<&'a Hedge<C, B, V>, O> {
     /// Returns a future that makes the call and sleeps by `sleep`, on any runtime.
     pub fn sleeping_by<S, F, T, E>(self, sleep: S) -> HedgeFuture<'a, C, B, V, O, F, S, Result<T, E>>
     where
         S: Sleep,
-        V: Retryable<T, E>,
+        V: Reads<Result<T, E>, Option<Failure>>,
         O: FnMut(u32) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        HedgeFuture::new(self.hedge, self.operation, sleep)
+        HedgeFuture::new(self.policy, self.operation, sleep)
     }
 }
 
@@ -389,13 +375,13 @@ impl<'a, C: Clock, B: Budget, V, O> HedgeRun<'a, C, B, V, O> {
 /// # Panics
 ///
 /// If it waits for its next attempt outside a tokio runtime with a timer. Elsewhere use
-/// [`sleeping_by`](HedgeRun::sleeping_by).
+/// [`sleeping_by`](RepeatedCall::sleeping_by).
 #[cfg(feature = "tokio")]
-impl<'a, C, B, V, O, F, T, E> IntoFuture for HedgeRun<'a, C, B, V, O>
+impl<'a, C, B, V, O, F, T, E> IntoFuture for RepeatedCall<&'a Hedge<C, B, V>, O>
 where
     C: Clock,
     B: Budget,
-    V: Retryable<T, E>,
+    V: Reads<Result<T, E>, Option<Failure>>,
     O: FnMut(u32) -> F,
     F: Future<Output = Result<T, E>>,
 {
@@ -404,12 +390,6 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(crate::time::TokioSleep)
-    }
-}
-
-impl<C, B, V, O> fmt::Debug for HedgeRun<'_, C, B, V, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HedgeRun").finish_non_exhaustive()
     }
 }
 

@@ -1,51 +1,25 @@
 //! The calls of asynchronous code.
 
-use super::{PacedAttempts, PacedRetry, Pacer, ReadHints, Strategy};
+use super::{Hints, PacedAttempts, PacedRetry, Pacer, Strategy};
+use crate::Reads;
 use crate::retry::attempts_future::{AttemptsFuture, MakeAttempts, Next};
-use crate::retry::{Budget, GaveUp, RetryError};
+use crate::retry::{Budget, GaveUp, RepeatedCall, RetryError};
 use crate::time::{Clock, Sleep};
 use core::fmt;
 use core::ops::Deref;
 use core::task::{Context, Poll};
 use core::time::Duration;
 
-/// A paced call of asynchronous code. Made by [`Pacer::run`].
-///
-/// No call is made before it is awaited. An attempt is not interrupted: put a timeout into it.
-///
-/// # Errors
-///
-/// [`RetryError`], as for `Pacer::call`.
-///
-/// # Cancel safety
-///
-/// If its future is dropped while it sleeps, it makes no further attempt and leaves the pacer as it is, except that a strategy with
-/// a [schedule](Strategy::schedule) loses the place. If it is dropped during an attempt, it drops that attempt, and the pacer does
-/// not learn from it. A retry that was withdrawn from the budget is spent. Polled again after it was ready, it is pending.
-#[must_use = "nothing is called before it is awaited"]
-pub struct PacedRun<'a, S, C, B, R, O> {
-    pacer: &'a Pacer<S, C>,
-    retry: &'a PacedRetry<B>,
-    hints: R,
-    operation: O,
-}
-
-impl<'a, S, C, B, R, O> PacedRun<'a, S, C, B, R, O> {
-    pub(super) const fn new(pacer: &'a Pacer<S, C>, retry: &'a PacedRetry<B>, hints: R, operation: O) -> Self {
-        Self { pacer, retry, hints, operation }
-    }
-}
-
-impl<'a, S: Strategy, C: Clock, B: Budget, R, O> PacedRun<'a, S, C, B, R, O> {
+impl<'a, S: Strategy, C: Clock, B: Budget, R, O> RepeatedCall<(&'a Pacer<S, C>, &'a PacedRetry<B>, R), O> {
     /// Returns a future that makes the call and sleeps by `sleep`, on any runtime.
     pub fn sleeping_by<P, F, T, E>(self, sleep: P) -> PacedFuture<&'a Pacer<S, C>, &'a B, R, O, P>
     where
         P: Sleep,
-        R: ReadHints<Result<T, E>>,
+        R: Reads<Result<T, E>, Hints>,
         O: FnMut(u32) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        let Self { pacer, retry, hints, operation } = self;
+        let Self { policy: (pacer, retry, hints), operation } = self;
         AttemptsFuture::new(PacedCalls::new(pacer, retry.by_ref(), hints, operation, sleep))
     }
 }
@@ -55,14 +29,14 @@ impl<'a, S: Strategy, C: Clock, B: Budget, R, O> PacedRun<'a, S, C, B, R, O> {
 /// # Panics
 ///
 /// If polled outside of a tokio runtime whose timer is enabled, once it sleeps. Elsewhere:
-/// [`sleeping_by`](PacedRun::sleeping_by).
+/// [`sleeping_by`](RepeatedCall::sleeping_by).
 #[cfg(feature = "tokio")]
-impl<'a, S, C, B, R, O, F, T, E> IntoFuture for PacedRun<'a, S, C, B, R, O>
+impl<'a, S, C, B, R, O, F, T, E> IntoFuture for RepeatedCall<(&'a Pacer<S, C>, &'a PacedRetry<B>, R), O>
 where
     S: Strategy,
     C: Clock,
     B: Budget,
-    R: ReadHints<Result<T, E>>,
+    R: Reads<Result<T, E>, Hints>,
     O: FnMut(u32) -> F,
     F: Future<Output = Result<T, E>>,
 {
@@ -71,12 +45,6 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         self.sleeping_by(crate::time::TokioSleep)
-    }
-}
-
-impl<S, C, B, R, O> fmt::Debug for PacedRun<'_, S, C, B, R, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PacedRun").finish_non_exhaustive()
     }
 }
 
@@ -142,7 +110,7 @@ impl<G, B, R, O, P, S, C> PacedCalls<G, B, R, O, P>
 where
     G: Deref<Target = Pacer<S, C>>,
     B: Budget,
-    R: ReadHints<Result<O::Value, O::Error>>,
+    R: Reads<Result<O::Value, O::Error>, Hints>,
     O: PacedOperation,
     P: Sleep,
     S: Strategy,
@@ -178,7 +146,7 @@ impl<G, B, R, O, P, S, C> MakeAttempts for PacedCalls<G, B, R, O, P>
 where
     G: Deref<Target = Pacer<S, C>>,
     B: Budget,
-    R: ReadHints<Result<O::Value, O::Error>>,
+    R: Reads<Result<O::Value, O::Error>, Hints>,
     O: PacedOperation,
     P: Sleep,
     S: Strategy,
@@ -219,7 +187,7 @@ where
     #[inline]
     fn judge(&mut self, outcome: &mut Result<O::Value, O::Error>) -> Next {
         let Self { pacer, retry, hints, operation, attempts, .. } = self;
-        let answered = attempts.as_mut().map(|attempts| attempts.answered(pacer, retry, &hints.hints(outcome)));
+        let answered = attempts.as_mut().map(|attempts| attempts.answered(pacer, retry, &hints.read_from(outcome)));
         match answered {
             Some(Ok(Some(wait))) if operation.is_repeatable() => Next::Again(wait),
             Some(Err(reason)) => Next::Over(reason),

@@ -106,21 +106,3 @@ impl Hints {
         matches!(self.verdict, LimitVerdict::Accepted)
     }
 }
-
-/// Reads [`Hints`] from the responses of a protocol. Every function from `&A` to [`Hints`] does.
-///
-/// A response is what a call returns: for [`Pacer::call`](super::Pacer::call) a `Result`.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not read hints from `{A}`",
-    note = "name a function from a reference to the answer to `Hints`"
-)]
-pub trait ReadHints<A> {
-    /// Returns the hints of a response about the service's limit.
-    fn hints(&self, answer: &A) -> Hints;
-}
-
-impl<A, F: Fn(&A) -> Hints> ReadHints<A> for F {
-    fn hints(&self, answer: &A) -> Hints {
-        self(answer)
-    }
-}

@@ -4,9 +4,9 @@
 // |---|---|
 // | `pacer` | `Pacer`: the state that threads share, and its calls; `SeenPause`: the pause that a sleeping call knows of |
 // | `strategy` | `Strategy`: how long to sleep, as a pure state machine; `Moment`; `NoPacing`, which never sleeps |
-// | `hints` | `Hints`: what a response reports about the limit; `ReadHints` |
+// | `hints` | `Hints`: what a response reports about the limit |
 // | `paced_retry` | `PacedRetry`: the number and time of retries of a rejected call; `PacedAttempts`: one call in progress |
-// | `future` | `PacedRun` and `PacedFuture`: the calls of asynchronous code; `PacedOperation` |
+// | `future` | `PacedFuture`: the calls of asynchronous code; `PacedOperation` |
 // | `level`, `remaining_decrease` | a strategy each |
 // | `growing_sleep` | the sleep of the strategies that grow it at a rejection |
 // | `length` | `Length`: durations in 64 bits, with fractions of a nanosecond |
@@ -28,8 +28,8 @@ mod strategy;
 )]
 mod tests;
 
-pub use future::{PacedCalls, PacedFuture, PacedOperation, PacedRun};
-pub use hints::{Hints, ReadHints};
+pub use future::{PacedCalls, PacedFuture, PacedOperation};
+pub use hints::Hints;
 pub use level::Level;
 pub use paced_retry::{PacedAttempts, PacedRetry};
 pub use pacer::{Pacer, SeenPause};

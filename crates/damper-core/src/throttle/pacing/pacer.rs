@@ -1,9 +1,10 @@
 //! The pacer: the state that threads share, and its calls.
 
-use super::{Hints, Level, Moment, PacedAttempts, PacedRetry, PacedRun, ReadHints, Strategy};
+use super::{Hints, Level, Moment, PacedAttempts, PacedRetry, Strategy};
+use crate::Reads;
 #[cfg(feature = "std")]
 use crate::quota::Quota;
-use crate::retry::{Budget, RetryError};
+use crate::retry::{Budget, RepeatedCall, RetryError};
 use crate::sync::{AtomicU64, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, Micros, random};
 use core::fmt;
@@ -247,7 +248,7 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
     ) -> Result<T, RetryError<E>>
     where
         B: Budget,
-        R: ReadHints<Result<T, E>>,
+        R: Reads<Result<T, E>, Hints>,
     {
         self.call_sleeping_by(retry, hints, std::thread::sleep, operation)
     }
@@ -285,7 +286,7 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
     ) -> Result<T, RetryError<E>>
     where
         B: Budget,
-        R: ReadHints<Result<T, E>>,
+        R: Reads<Result<T, E>, Hints>,
     {
         let mut attempts = self.begin();
         let mut wait = match attempts.before_call(self, retry) {
@@ -302,7 +303,7 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
                 };
             }
             let outcome = operation(attempts.begin_attempt(retry));
-            let answer = hints.hints(&outcome);
+            let answer = hints.read_from(&outcome);
             wait = match (attempts.answered(self, retry, &answer), outcome) {
                 (Ok(Some(wait)), outcome) => {
                     last = outcome.err().or(last);
@@ -316,7 +317,7 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
 
     /// Calls until the service accepts, or until `retry` gives up, asynchronously.
     ///
-    /// With the feature `tokio`, await it directly; on another runtime, set its [sleep](PacedRun::sleeping_by).
+    /// With the feature `tokio`, await it directly; on another runtime, set its [sleep](RepeatedCall::sleeping_by).
     ///
     /// The argument of `operation` is the number of the attempt, counted from 1. Only rejections are retried; another error ends
     /// the call.
@@ -350,14 +351,14 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
         retry: &'a PacedRetry<B>,
         hints: R,
         operation: O,
-    ) -> PacedRun<'a, S, C, B, R, O>
+    ) -> RepeatedCall<(&'a Self, &'a PacedRetry<B>, R), O>
     where
         B: Budget,
-        R: ReadHints<Result<T, E>>,
+        R: Reads<Result<T, E>, Hints>,
         O: FnMut(u32) -> F,
         F: Future<Output = Result<T, E>>,
     {
-        PacedRun::new(self, retry, hints, operation)
+        RepeatedCall { policy: (self, retry, hints), operation }
     }
 
     /// Returns the strategy.

@@ -2,9 +2,10 @@
 
 use crate::models::admission::{AdmissionModel, Call, Standing};
 use crate::models::cases::cases;
+use damper::AcquireFuture;
 use damper::concurrency::{
-    AcquireAdmissionFuture, Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds,
-    LimitRule, NotAdmitted, RefusalCause, WindowPlan, WindowSummary,
+    Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds, LimitRule, NotAdmitted,
+    RefusalCause, WindowPlan, WindowSummary,
 };
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
@@ -22,7 +23,7 @@ use std::time::Duration;
 type Manual = Arc<ManualClock>;
 type Fixed = Admission<FixedLimit, Manual>;
 type Held = AdmissionPermit<Arc<Fixed>>;
-type Future = Pin<Box<AcquireAdmissionFuture<Arc<Fixed>, fn(Duration) -> Pending<()>>>>;
+type Future = Pin<Box<AcquireFuture<Arc<Fixed>, fn(Duration) -> Pending<()>>>>;
 
 const MS: Duration = Duration::from_millis(1);
 const REQUEST: AdmissionRequest = AdmissionRequest::new();

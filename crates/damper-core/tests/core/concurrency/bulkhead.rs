@@ -2,7 +2,8 @@
 
 use crate::models::bulkhead::{BulkheadModel, Standing};
 use crate::models::cases::cases;
-use damper::concurrency::{AcquirePermitFuture, BulkheadPermit, FullCause};
+use damper::AcquireFuture;
+use damper::concurrency::{BulkheadPermit, RefusalCause};
 use damper::{Bulkhead, BulkheadFull, CallError, Clock, Deadline, ManualClock};
 use proptest::prelude::*;
 use std::future::{Pending, Ready, pending, ready};
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 type Manual = Arc<ManualClock>;
 type Held = BulkheadPermit<Arc<Bulkhead<Manual>>>;
-type Future = Pin<Box<AcquirePermitFuture<Arc<Bulkhead<Manual>>, fn(Duration) -> Pending<()>>>>;
+type Future = Pin<Box<AcquireFuture<Arc<Bulkhead<Manual>>, fn(Duration) -> Pending<()>>>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -112,7 +113,7 @@ proptest! {
                     prop_assert_eq!(permit.is_ok(), model.try_acquire());
                     match permit {
                         Ok(permit) => in_flight.push(permit),
-                        Err(full) => prop_assert_eq!((full.limit(), full.cause()), (model.counts()[0], FullCause::NoSlot)),
+                        Err(full) => prop_assert_eq!((full.limit(), full.cause()), (model.counts()[0], RefusalCause::NoSlot)),
                     }
                 }
                 Event::Arrive(longest) => {
@@ -184,10 +185,10 @@ fn static_bulkhead_admits_up_to_its_limit() {
     static POOL: Bulkhead = Bulkhead::new(2);
     let permits = [POOL.try_acquire().unwrap(), POOL.try_acquire().unwrap()];
     let full = POOL.try_acquire().unwrap_err();
-    assert_eq!((full.limit(), full.cause()), (2, FullCause::NoSlot));
+    assert_eq!((full.limit(), full.cause()), (2, RefusalCause::NoSlot));
     // Without a queue no call waits.
     let full = POOL.acquire().within(SECOND).wait().unwrap_err();
-    assert_eq!(full.cause(), FullCause::NoQueue);
+    assert_eq!(full.cause(), RefusalCause::NoQueue);
     assert_eq!(full.to_string(), "too many calls in flight, limit 2, no queue to wait in");
     drop(permits);
     assert!(POOL.acquire().wait().is_ok());
@@ -218,7 +219,7 @@ fn refusals_name_their_cause() {
     assert_eq!(says(&bulkhead, None), "too many calls in flight, limit 1, queue full");
     clock.advance(SECOND);
     let Poll::Ready(Err(full)) = poll(&mut queued, Waker::noop()) else { panic!("its wait is over") };
-    assert_eq!(full.cause(), FullCause::TimedOut);
+    assert_eq!(full.cause(), RefusalCause::TimedOut);
     drop(permit);
 
     let pool = Arc::new(Bulkhead::with_clock(1, clock).queue(1).newest_first());
@@ -235,7 +236,7 @@ fn wait_ends_by_the_deadline_or_within_its_time() {
     let (bulkhead, clock) = on_manual_clock(0, 4);
     let deadline = Deadline::with_clock(2 * SECOND, &clock);
     let acquire = || bulkhead.acquire_owned();
-    let ends_after = |acquire: damper::concurrency::AcquirePermit<Arc<Bulkhead<Manual>>>| {
+    let ends_after = |acquire: damper::Acquire<Arc<Bulkhead<Manual>>>| {
         let mut future: Future = Box::pin(acquire.sleeping_by(|_| pending()));
         (0..10).find(|_| {
             let is_over = poll(&mut future, Waker::noop()).is_ready();
@@ -317,7 +318,7 @@ fn blocked_thread_gives_up_after_its_longest_wait() {
     let bulkhead = Bulkhead::new(1).queue(1);
     let _permit = bulkhead.try_acquire().unwrap();
     let full = bulkhead.acquire().within(Duration::from_millis(20)).wait().unwrap_err();
-    assert_eq!((full.cause(), bulkhead.queued()), (FullCause::TimedOut, 0));
+    assert_eq!((full.cause(), bulkhead.queued()), (RefusalCause::TimedOut, 0));
 }
 
 #[cfg(feature = "tokio")]
@@ -338,7 +339,7 @@ async fn future_has_its_slot_before_its_timer_ends() {
 async fn future_times_out() {
     let bulkhead = Bulkhead::new(0).queue(2);
     let full = bulkhead.acquire().within(Duration::from_millis(20)).await.unwrap_err();
-    assert_eq!((full.cause(), bulkhead.queued()), (FullCause::TimedOut, 0));
+    assert_eq!((full.cause(), bulkhead.queued()), (RefusalCause::TimedOut, 0));
 }
 
 /// A sleep that ends at once neither ends the wait nor blocks the thread.
@@ -358,7 +359,7 @@ fn sleep_that_ends_at_once_only_wakes_its_task() {
     let Poll::Ready(Err(full)) = future.as_mut().poll(&mut Context::from_waker(&waker)) else {
         panic!("its wait is over")
     };
-    assert_eq!(full.cause(), FullCause::TimedOut);
+    assert_eq!(full.cause(), RefusalCause::TimedOut);
 }
 
 #[test]
@@ -368,7 +369,7 @@ fn call_holds_a_slot_while_it_is_made() {
     assert_eq!(pool.call(|| Err::<(), _>("down")), Err(CallError::Failed("down")));
     let refused = pool.call(|| pool.call(|| Ok::<_, &str>(())).map_err(|error| error.refusal().copied()));
     let Err(CallError::Failed(Some(full))) = refused else { panic!("{refused:?}") };
-    assert_eq!((full.cause(), pool.queued()), (FullCause::NoSlot, 0), "`call` never waits");
+    assert_eq!((full.cause(), pool.queued()), (RefusalCause::NoSlot, 0), "`call` never waits");
     let panicked = catch_unwind(AssertUnwindSafe(|| pool.call(|| -> Result<(), &str> { panic!("in the call") })));
     assert!(panicked.is_err());
     assert_eq!(pool.in_flight(), 0);
@@ -383,7 +384,7 @@ fn future_holds_a_slot_while_it_runs() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut context).is_pending());
     let Poll::Ready(Err(error)) = second.as_mut().poll(&mut context) else { panic!("the slot is taken") };
-    assert_eq!(error.refusal().map(BulkheadFull::cause), Some(FullCause::NoSlot));
+    assert_eq!(error.refusal().map(BulkheadFull::cause), Some(RefusalCause::NoSlot));
     drop(first);
     let mut third = Box::pin(pool.run(async { Err::<(), _>(pool.in_flight()) }));
     assert_eq!(third.as_mut().poll(&mut context), Poll::Ready(Err(CallError::Failed(1))));

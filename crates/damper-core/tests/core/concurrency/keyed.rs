@@ -1,6 +1,6 @@
 //! Concurrency limits per key: no key exceeds its limit under eviction, and keys are independent.
 
-use damper::concurrency::{FullCause, LimitBounds, Outcome, ProbedGradient};
+use damper::concurrency::{LimitBounds, Outcome, ProbedGradient, RefusalCause};
 use damper::time::Seed;
 use damper::{AdaptiveLimit, CallError, KeyedAdaptiveLimit, KeyedBulkhead, ManualClock, Monotonic};
 use std::future::pending;
@@ -15,10 +15,10 @@ use std::time::Duration;
 fn keys_have_a_bulkhead_each() {
     let tenants = KeyedBulkhead::<String>::new(1, 16).unwrap().queue(1);
     let permit = tenants.try_acquire("acme").unwrap();
-    assert_eq!(tenants.try_acquire("acme").unwrap_err().cause(), FullCause::NoSlot);
+    assert_eq!(tenants.try_acquire("acme").unwrap_err().cause(), RefusalCause::NoSlot);
     assert!(tenants.try_acquire("initech").is_ok());
     let full = tenants.acquire("acme").within(Duration::ZERO).wait().unwrap_err();
-    assert_eq!(full.cause(), FullCause::TimedOut, "the bulkhead has a queue");
+    assert_eq!(full.cause(), RefusalCause::TimedOut, "the bulkhead has a queue");
     drop(permit);
     assert!(tenants.acquire("acme").wait().is_ok());
     assert_eq!(tenants.status("acme").unwrap().in_flight(), 0);
@@ -32,7 +32,7 @@ fn bulkhead_in_use_is_never_evicted() {
     let mut permits: Vec<_> = (0..CAPACITY).map(|key| tenants.try_acquire(&key).unwrap()).collect();
     for key in CAPACITY..1_000 {
         let full = tenants.try_acquire(&key).unwrap_err();
-        assert_eq!((full.limit(), full.cause()), (1, FullCause::StoreFull));
+        assert_eq!((full.limit(), full.cause()), (1, RefusalCause::StoreFull));
         assert_eq!(full.to_string(), "no room for another key, those that were looked at are in use");
         assert_eq!(tenants.acquire(&key).wait().unwrap_err(), full);
     }
@@ -79,10 +79,14 @@ fn no_new_key_is_refused_while_a_quarter_is_idle() {
 fn bulkhead_behind_a_weak_is_never_evicted() {
     let tenants = KeyedBulkhead::<u32>::new(1, 1).unwrap();
     let weak = Arc::downgrade(&tenants.get_or_create(&1).unwrap());
-    assert_eq!(tenants.try_acquire(&2).unwrap_err().cause(), FullCause::StoreFull);
+    assert_eq!(tenants.try_acquire(&2).unwrap_err().cause(), RefusalCause::StoreFull);
     let revived = Weak::upgrade(&weak).unwrap();
     let permit = revived.try_acquire().unwrap();
-    assert_eq!(tenants.try_acquire(&1).unwrap_err().cause(), FullCause::NoSlot, "the key still has the same bulkhead");
+    assert_eq!(
+        tenants.try_acquire(&1).unwrap_err().cause(),
+        RefusalCause::NoSlot,
+        "the key still has the same bulkhead"
+    );
     drop((permit, weak));
     drop(revived);
     assert!(tenants.try_acquire(&2).is_ok());
@@ -270,7 +274,7 @@ fn adaptive_limits_of_keys_have_the_settings_of_all() {
     let status = hosts.status(&1).unwrap();
     assert_eq!((status.limit(), status.in_flight(), status.queued()), (2, 2, 1));
     let full = hosts.try_acquire(&2).unwrap_err();
-    assert_eq!((full.limit(), full.cause()), (2, FullCause::StoreFull));
+    assert_eq!((full.limit(), full.cause()), (2, RefusalCause::StoreFull));
     drop((permits, waiting));
     assert!(hosts.try_acquire(&2).is_ok());
 }
@@ -331,7 +335,7 @@ fn limit_of_zero_applies_to_new_keys() {
     let tenants = KeyedBulkhead::<u32>::new(1, 16).unwrap();
     tenants.set_limit(0);
     let full = tenants.try_acquire(&1).unwrap_err();
-    assert_eq!((full.limit(), full.cause()), (0, FullCause::NoSlot));
+    assert_eq!((full.limit(), full.cause()), (0, RefusalCause::NoSlot));
     assert!(KeyedBulkhead::<u32>::new(0, 16).unwrap().try_acquire(&1).is_err());
 }
 

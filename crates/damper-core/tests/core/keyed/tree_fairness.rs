@@ -1,6 +1,8 @@
 //! Greedy, slow and lost callers of a tree delay the others no more than the order allows.
 
-use damper::concurrency::{AcquireCosts, AcquireCostsFuture};
+use damper::Acquire;
+use damper::AcquireFuture;
+
 use damper::time::Seed;
 use damper::{ManualClock, Plan, Quota, QuotaTree, TreeRefusal, WhenFull};
 use std::future::{Pending, pending};
@@ -10,7 +12,7 @@ use std::time::Duration;
 
 type Tree<'c, const LEVELS: usize, const DIMENSIONS: usize> = QuotaTree<str, LEVELS, DIMENSIONS, &'c ManualClock, Seed>;
 type Wait<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize> =
-    Pin<Box<AcquireCostsFuture<&'a Tree<'c, LEVELS, DIMENSIONS>, fn(Duration) -> Pending<()>>>>;
+    Pin<Box<AcquireFuture<&'a Tree<'c, LEVELS, DIMENSIONS>, fn(Duration) -> Pending<()>>>>;
 
 fn plan(quota: Quota) -> Plan {
     Plan::new(quota).unwrap()
@@ -22,7 +24,7 @@ const fn ms(millis: u64) -> Duration {
 
 /// Returns a future that only wakers and polls of the test move on: its sleeps never end.
 fn future<'a, 'c, const LEVELS: usize, const DIMENSIONS: usize>(
-    acquire: AcquireCosts<&'a Tree<'c, LEVELS, DIMENSIONS>>,
+    acquire: Acquire<&'a Tree<'c, LEVELS, DIMENSIONS>>,
 ) -> Wait<'a, 'c, LEVELS, DIMENSIONS> {
     Box::pin(acquire.sleeping_by(|_| pending()))
 }

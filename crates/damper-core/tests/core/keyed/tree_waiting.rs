@@ -2,7 +2,7 @@
 
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
-use damper::concurrency::AcquireCostsFuture;
+use damper::AcquireFuture;
 use damper::time::Seed;
 use damper::{Deadline, ManualClock, Plan, Quota, QuotaTree, TreeRefusal, TreeReservation};
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ struct Waiting {
     ///
     /// They refused it when it asked, and no earlier level held it up since.
     standing: HashSet<Bucket>,
-    future: Pin<Box<AcquireCostsFuture<Arc<Tree>, Timer>>>,
+    future: Pin<Box<AcquireFuture<Arc<Tree>, Timer>>>,
     woken: Arc<Flag>,
 }
 
@@ -375,7 +375,7 @@ fn greedy_users_hold_up_themselves() {
     assert!(scarce.longest <= 1_000 && scarce.share > 0.8, "{} ms, {}", scarce.longest, scarce.share);
 }
 
-fn poll(future: &mut Pin<Box<AcquireCostsFuture<Arc<Tree>, Timer>>>) -> Poll<Result<Call, TreeRefusal>> {
+fn poll(future: &mut Pin<Box<AcquireFuture<Arc<Tree>, Timer>>>) -> Poll<Result<Call, TreeRefusal>> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 

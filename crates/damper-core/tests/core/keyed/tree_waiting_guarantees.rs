@@ -3,7 +3,7 @@
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
 use crate::models::tick_bucket::Bucket;
-use damper::concurrency::AcquireCostsFuture;
+use damper::AcquireFuture;
 use damper::time::Seed;
 use damper::{Clock, ManualClock, Plan, QuotaTree, TreeRefusal, TreeReservation};
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ struct Waiting {
     expiry: Option<u64>,
     /// Whether an older call of its team held it up at the last poll, so that it stands in that line alone.
     is_held_up: bool,
-    future: Pin<Box<AcquireCostsFuture<Arc<Tree>, Timer>>>,
+    future: Pin<Box<AcquireFuture<Arc<Tree>, Timer>>>,
     woken: Arc<Flag>,
 }
 

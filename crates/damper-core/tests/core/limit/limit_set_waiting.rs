@@ -3,10 +3,9 @@
 use crate::models::alarms::{Flag, Timer};
 use crate::models::cases::cases;
 use crate::models::tick_bucket::{Bucket, bucket};
-use damper::concurrency::{AcquireCostsFuture, SetQueue};
-use damper::{
-    Bulkhead, Deadline, LimitSet, LimitSetRefusal, ManualClock, Quota, SetQueueRefusal, SetReservation, TokenBucket,
-};
+use damper::AcquireFuture;
+use damper::concurrency::SetQueue;
+use damper::{Bulkhead, Deadline, LimitSet, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket};
 use proptest::prelude::*;
 use std::future::{Pending, pending};
 use std::pin::Pin;
@@ -26,7 +25,7 @@ struct Waiting {
     name: usize,
     costs: [u32; 2],
     expiry: Option<u64>,
-    future: Pin<Box<AcquireCostsFuture<Arc<Set<Clocked>>, Timer>>>,
+    future: Pin<Box<AcquireFuture<Arc<Set<Clocked>>, Timer>>>,
     woken: Arc<Flag>,
 }
 
@@ -115,7 +114,7 @@ impl Comparison {
                     let is_over = call.expiry.is_some_and(|expiry| expiry <= self.timer.now());
                     assert!(is_over || self.is_hopeless(call.costs), "call {}: {refusal}", call.name);
                     let is_first = index == 0;
-                    let is_timed_out = matches!(refusal, LimitSetRefusal::Queue(SetQueueRefusal::TimedOut));
+                    let is_timed_out = matches!(refusal, LimitSetRefusal::TimedOut);
                     assert!(is_first || is_timed_out || self.is_hopeless(call.costs), "{refusal}");
                 }
             }
@@ -149,7 +148,7 @@ impl Comparison {
                 assert!(self.waiting.is_empty(), "a newcomer overtakes");
                 self.begin(costs, call);
             }
-            Poll::Ready(Err(LimitSetRefusal::Queue(SetQueueRefusal::Full))) => {
+            Poll::Ready(Err(LimitSetRefusal::QueueFull)) => {
                 assert!(self.waiting.len() > PLACES, "there is a place");
             }
             Poll::Ready(Err(refusal)) => assert!(self.is_hopeless(costs) || longest == Some(0), "{refusal}"),
@@ -221,7 +220,7 @@ struct Task<'a> {
     woken: Arc<Flag>,
 }
 
-type Sleepless<'a> = AcquireCostsFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
+type Sleepless<'a> = AcquireFuture<&'a Set<&'a ManualClock, Bulkhead>, fn(Duration) -> Pending<()>>;
 
 impl<'a> Task<'a> {
     fn waiting(set: &'a Set<&'a ManualClock, Bulkhead>, costs: [u32; 2]) -> Self {
@@ -310,7 +309,7 @@ fn refusal_says_why_a_call_does_not_wait() {
     assert_eq!(refusal(at_once), "other calls waited for the limits longer than this one could");
     let expired = Deadline::with_clock(Duration::ZERO, &clock);
     let late = llm.acquire([1, 1]).by(&expired).wait().unwrap_err();
-    assert!(matches!(late, LimitSetRefusal::Queue(SetQueueRefusal::TimedOut)) && late.retry_after().is_none());
+    assert!(matches!(late, LimitSetRefusal::TimedOut) && late.retry_after().is_none());
     drop(waiting);
     let first = refusal(llm.acquire([1, 1]).within(Duration::ZERO).wait());
     assert!(first.starts_with("limit 2"), "of a call that nobody holds up: {first}");
@@ -331,7 +330,7 @@ fn waiter_behind_others_is_refused_in_its_time() {
     assert!(poll().is_pending());
     clock.advance(Duration::from_millis(1));
     let Poll::Ready(Err(refusal)) = poll() else { panic!("its time is over") };
-    assert!(matches!(refusal, LimitSetRefusal::Queue(SetQueueRefusal::TimedOut)));
+    assert!(matches!(refusal, LimitSetRefusal::TimedOut));
     assert_eq!(llm.bulkhead().waiting(), 1);
 }
 

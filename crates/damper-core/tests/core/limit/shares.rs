@@ -457,6 +457,7 @@ mod fleet {
     }
 
     /// With fewer tokens than members each is served, and the excess is at most one token for each.
+    // CLAIM: LiveShare
     #[test]
     fn small_quota_serves_everyone() {
         let (excess, unused) = run(WITHOUT_FENCE, 1_000, false, Quota::per_second(3), seed());

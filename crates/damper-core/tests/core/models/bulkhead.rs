@@ -2,7 +2,7 @@
 //!
 //! It has no word and no slab.
 
-use damper::concurrency::FullCause;
+use damper::concurrency::RefusalCause;
 
 /// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) enum Standing {
     Waiting,
     /// It has a slot.
     Granted,
-    Refused(FullCause),
+    Refused(RefusalCause),
 }
 
 #[derive(Clone, Debug)]
@@ -58,14 +58,14 @@ impl BulkheadModel {
             return Standing::Granted;
         }
         if self.places == 0 {
-            return Standing::Refused(FullCause::NoQueue);
+            return Standing::Refused(RefusalCause::NoQueue);
         }
         if expiry.is_some_and(|expiry| expiry <= now) {
-            return Standing::Refused(FullCause::TimedOut);
+            return Standing::Refused(RefusalCause::TimedOut);
         }
         if self.waiting.len() + self.granted.len() == self.places {
             if !self.is_newest_first || self.waiting.is_empty() {
-                return Standing::Refused(FullCause::QueueFull);
+                return Standing::Refused(RefusalCause::QueueFull);
             }
             let oldest = self.waiting.remove(0);
             self.displaced.push(oldest);
@@ -84,13 +84,13 @@ impl BulkheadModel {
         if let Some(at) = self.displaced.iter().position(|call| call.name == name) {
             let call = self.displaced.remove(at);
             let is_displaced = self.is_newest_first && !is_over(&call);
-            return Standing::Refused(if is_displaced { FullCause::Displaced } else { FullCause::TimedOut });
+            return Standing::Refused(if is_displaced { RefusalCause::Displaced } else { RefusalCause::TimedOut });
         }
         let at =
             self.waiting.iter().position(|call| call.name == name).expect("the call is queued, granted or displaced");
         if is_over(&self.waiting[at]) {
             self.waiting.remove(at);
-            return Standing::Refused(FullCause::TimedOut);
+            return Standing::Refused(RefusalCause::TimedOut);
         }
         Standing::Waiting
     }

@@ -33,7 +33,7 @@ impl Budget for Allowance {
 }
 
 /// Makes a call, and returns the result with the waits between the attempts.
-fn call<B: Budget, V: damper::retry::Retryable<u16, io::Error>>(
+fn call<B: Budget, V: damper::Reads<Result<u16, io::Error>, Option<Failure>>>(
     clock: &ManualClock,
     retry: &Retry<&ManualClock, B, V>,
     mut outcomes: impl FnMut(u32) -> io::Result<u16>,

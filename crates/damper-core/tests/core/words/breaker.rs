@@ -115,6 +115,7 @@ proptest! {
 }
 
 /// By default the half-open state ends after the longest cooldown.
+// CLAIM: WordBreaker
 #[test]
 fn probes_of_the_dead_end_with_the_half_open_state() {
     let (word, clock) = (AtomicU64::new(0), ManualClock::new());

@@ -61,7 +61,7 @@ fn innocent_over(terms: Terms, traffic: Vec<Traffic>, seconds: u64, network: Net
     (denied.saturating_sub(all.denied_by_bucket) * 1_000 / (all.allowed + denied), all.commands / seconds / processes)
 }
 
-/// One exact bucket denies none of these tokens.
+/// The fleet denies no token that one exact bucket allows: it allows all of these.
 ///
 /// An earlier version, in which a dry lease denied by itself, denied 2 to 95 % of them.
 #[test]
