@@ -2,7 +2,7 @@
 
 use crate::contest::{Contest, Peer, Side, calls};
 use damper::breaker::Window;
-use damper::{BreakerConfig, CircuitBreaker};
+use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
 use std::hint::black_box;
 
 pub(crate) const CONTESTS: &[Contest] = &[
@@ -27,6 +27,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
         name: "breaker_window_100",
         damper: || window(100),
         peer: Some(Peer { name: "recloser", side: recloser::closed, bar: Some(0.5) }),
+    },
+    // Behind a limit, which that of throttle-net always has.
+    Contest {
+        name: "breaker_with_limit_throttle_net",
+        damper: with_limit,
+        peer: Some(Peer { name: "throttle-net", side: throttle_net::closed, bar: None }),
     },
     // A refusal.
     Contest {
@@ -56,6 +62,18 @@ fn window(last: u32) -> Side {
         BreakerConfig::builder().failure_rate(50).window(Window::last_calls(last)).build().expect("a percentage");
     let breaker = CircuitBreaker::new(config);
     calls(move || black_box(&breaker).call(succeed).is_ok())
+}
+
+fn with_limit() -> Side {
+    let (limiter, breaker) = (RateLimiter::new(Quota::per_second(u32::MAX)), CircuitBreaker::default());
+    calls(move || {
+        let (limiter, breaker) = black_box((&limiter, &breaker));
+        breaker.try_acquire().is_ok_and(|permit| {
+            let is_allowed = limiter.check().is_ok();
+            permit.success();
+            is_allowed
+        })
+    })
 }
 
 fn open() -> Side {
@@ -113,5 +131,23 @@ mod failsafe {
         let breaker = breaker(1);
         let _ = breaker.call(|| Err::<u32, ()>(()));
         calls(move || black_box(&breaker).call(succeed).is_err())
+    }
+}
+
+/// throttle-net's breaker around its limiter, tripped by consecutive failures.
+mod throttle_net {
+    use crate::contest::{Side, calls};
+    use std::hint::black_box;
+    use throttle_net::{CircuitBreaker, Throttle};
+
+    pub(super) fn closed() -> Side {
+        let breaker = CircuitBreaker::builder().build(Throttle::per_second(u32::MAX));
+        calls(move || match black_box(&breaker).try_acquire() {
+            Ok(Some(permit)) => {
+                permit.success();
+                true
+            }
+            _ => false,
+        })
     }
 }

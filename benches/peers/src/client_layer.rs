@@ -20,6 +20,11 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: retry,
         peer: Some(Peer { name: "tower", side: peers::retry_of_tower, bar: None }),
     },
+    Contest {
+        name: "layer_retry_seatbelt",
+        damper: retry,
+        peer: Some(Peer { name: "seatbelt", side: peers::retry_of_seatbelt, bar: None }),
+    },
     // A second attempt where the first takes longer than most; the same service for all calls, for tower's cannot be
     // cloned. tower-resilience's hedge does not take axum's body, which is not `Sync`.
     Contest {
@@ -46,9 +51,11 @@ mod peers {
     use crate::layer::Answer;
     use axum::body::Body;
     use http::{Request, Response};
+    use seatbelt::{RecoveryInfo, ResilienceContext};
     use std::convert::Infallible;
     use std::future::{Ready, ready};
     use std::time::Duration;
+    use tick::Clock;
     use tower::hedge::Hedge;
     use tower::layer::layer_fn;
     use tower::retry::RetryLayer;
@@ -61,6 +68,17 @@ mod peers {
     pub(super) fn retry_of_resilience() -> Side {
         let layer = tower_resilience_retry::RetryLayer::<Request<()>, Response<Body>, Infallible>::builder();
         added(&layer.max_attempts(ATTEMPTS as usize).retry_on_response(is_failure).build())
+    }
+
+    pub(super) fn retry_of_seatbelt() -> Side {
+        on_timer(|| {
+            let context = ResilienceContext::<Request<()>, Answer>::new(Clock::new_tokio());
+            let layer = seatbelt::retry::Retry::layer("retry", &context).clone_input().max_retry_attempts(ATTEMPTS - 1);
+            added(&layer.recovery_with(|answer, _| match answer {
+                Ok(answer) if !is_failure(answer) => RecoveryInfo::never(),
+                _ => RecoveryInfo::retry(),
+            }))
+        })
     }
 
     pub(super) fn retry_of_tower() -> Side {

@@ -3,11 +3,11 @@
 use crate::contest::{Contest, Peer, Side, callers_on_threads, calls};
 use crate::floor;
 use damper::time::{FastSeed, Seed};
-use damper::{KeyedLimiter, Monotonic, Quota};
+use damper::{KeyedLimiter, Monotonic, Quota, SlidingCounter};
 use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A row of so many keys on so many threads.
 macro_rules! hits {
@@ -96,6 +96,43 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: || flood(Quota::per_second(u32::MAX)),
         peer: Some(Peer { name: "raw first sight", side: floor::first_sight, bar: None }),
     },
+    // Known keys, beside crates whose keys are bytes, or text.
+    Contest {
+        name: "keyed_hit_100k_rate_net",
+        damper: || hit(100_000, 1),
+        peer: Some(Peer { name: "rate-net", side: || rate_net::hit(100_000), bar: None }),
+    },
+    Contest {
+        name: "keyed_hit_100k_throttle_net",
+        damper: || hit(100_000, 1),
+        peer: Some(Peer { name: "throttle-net", side: || throttle_net::hit(100_000), bar: None }),
+    },
+    Contest {
+        name: "keyed_hit_100k_trypema",
+        damper: || sliding_hit(100_000),
+        peer: Some(Peer { name: "trypema", side: || trypema::hit(100_000), bar: None }),
+    },
+    // Keys that were never seen, in tables that were never touched, and in full ones.
+    Contest {
+        name: "keyed_first_sight_rate_net",
+        damper: first_sight,
+        peer: Some(Peer { name: "rate-net", side: rate_net::first_sight, bar: None }),
+    },
+    Contest {
+        name: "keyed_first_sight_throttle_net",
+        damper: first_sight,
+        peer: Some(Peer { name: "throttle-net", side: throttle_net::first_sight, bar: None }),
+    },
+    Contest {
+        name: "keyed_flood_idle_rate_net",
+        damper: || flood(Quota::per_second(u32::MAX)),
+        peer: Some(Peer { name: "rate-net", side: rate_net::flood, bar: None }),
+    },
+    Contest {
+        name: "keyed_flood_idle_throttle_net",
+        damper: || flood(Quota::per_second(u32::MAX)),
+        peer: Some(Peer { name: "throttle-net", side: throttle_net::flood, bar: None }),
+    },
     // Keys in batches of 64, beside the same keys one by one.
     Contest {
         name: "keyed_many_1k",
@@ -129,7 +166,7 @@ fn side<L: Send + Sync + 'static>(
     limiter: L,
     keys: u64,
     threads: usize,
-    check: impl Fn(&L, u64) -> bool + Copy + Send + Sync + 'static,
+    check: impl Fn(&L, u64) -> bool + Clone + Send + Sync + 'static,
 ) -> Side {
     if threads == 1 {
         let mut key = keys_below(keys);
@@ -137,7 +174,7 @@ fn side<L: Send + Sync + 'static>(
     }
     let limiter = Arc::new(limiter);
     callers_on_threads(threads, move || {
-        let (limiter, mut key) = (Arc::clone(&limiter), keys_below(keys));
+        let (limiter, check, mut key) = (Arc::clone(&limiter), check.clone(), keys_below(keys));
         move || check(black_box(&limiter), key())
     })
 }
@@ -174,6 +211,47 @@ fn flood(quota: Quota) -> Side {
         black_box(black_box(&limiter).check(&key).is_ok());
         true
     })
+}
+
+/// Keys that are text, as those of a program that has them already.
+fn texts(keys: u64) -> Vec<String> {
+    (0..keys).map(|key| format!("user:{key}")).collect()
+}
+
+/// More calls of each of many keys than a benchmark makes in a second; a sliding counter counts no more.
+const A_MILLION: u32 = 1_000_000;
+
+/// As `hit` on one thread, of a sliding counter and of keys that are text.
+fn sliding_hit(keys: u64) -> Side {
+    let limiter = KeyedLimiter::<str>::builder(Quota::per_second(A_MILLION)).capacity(keys as usize);
+    let limiter = limiter.algorithm::<SlidingCounter>().build().expect("a capacity in its range");
+    let texts = texts(keys);
+    side(limiter, keys, 1, move |limiter, key| limiter.check(texts[key as usize].as_str()).is_ok())
+}
+
+/// How many keys a table has room for that is filled from nothing.
+const FRESH: u64 = 1 << 18;
+
+/// Checks keys that are new to a table that was new before: so many for each, and the time without its construction.
+fn first_sights<L>(table: impl Fn() -> L + 'static, check: impl Fn(&L, u64) -> bool + 'static) -> Side {
+    Box::new(move |n| {
+        let (mut time, mut left) = (Duration::ZERO, n);
+        while left > 0 {
+            let turn = left.min(FRESH / 2);
+            let table = table();
+            let started = Instant::now();
+            let good = (0..turn).filter(|&key| check(black_box(&table), key)).count();
+            time += started.elapsed();
+            assert_eq!(good as u64, turn, "a newcomer was refused");
+            left -= turn;
+        }
+        time
+    })
+}
+
+fn first_sight() -> Side {
+    let table = || KeyedLimiter::<u64>::builder(Quota::per_second(u32::MAX)).capacity(FRESH as usize).build();
+    first_sights(move || table().expect("a capacity in its range"), |limiter, key| limiter.check(&key).is_ok())
 }
 
 /// A limiter that has seen so many keys.
@@ -228,5 +306,94 @@ pub(crate) mod governor {
     fn seen<S: BuildHasher + Clone>(limiter: Keyed<S>, keys: u64) -> Keyed<S> {
         assert!((0..keys).all(|key| limiter.check_key(&key).is_ok()));
         limiter
+    }
+}
+
+/// rate-net's limiter, on std's clock and its default hasher.
+pub(crate) mod rate_net {
+    use super::{FRESH, Side, first_sights, side};
+    use crate::contest::calls;
+    use rate_net::{Eviction, RateLimiter};
+    use std::hint::black_box;
+
+    fn limiter(keys: u64) -> RateLimiter {
+        RateLimiter::per_second(u32::MAX).with_eviction(Eviction::capacity(keys as usize))
+    }
+
+    pub(super) fn hit(keys: u64) -> Side {
+        side(filled(keys), keys, 1, |limiter, key| limiter.check(key).is_allow())
+    }
+
+    pub(crate) fn filled(keys: u64) -> RateLimiter {
+        let limiter = limiter(keys);
+        assert!((0..keys).all(|key| limiter.check(key).is_allow()));
+        limiter
+    }
+
+    pub(super) fn first_sight() -> Side {
+        first_sights(|| limiter(FRESH), |limiter, key| limiter.check(key).is_allow())
+    }
+
+    /// In a table of as many keys as damper's by default.
+    pub(super) fn flood() -> Side {
+        let limiter = limiter(8_192);
+        let mut key = 0;
+        calls(move || {
+            key = (key + 1) % 10_000_000;
+            black_box(black_box(&limiter).check(key).is_allow());
+            true
+        })
+    }
+}
+
+/// throttle-net's limiter per key, on std's clock and its default hasher.
+mod throttle_net {
+    use super::{FRESH, Side, first_sights, side};
+    use crate::contest::calls;
+    use std::hint::black_box;
+    use throttle_net::{Eviction, PerKey};
+
+    fn limiter(keys: u64) -> PerKey<u64> {
+        PerKey::per_second(u32::MAX).with_eviction(Eviction::capacity(keys as usize))
+    }
+
+    pub(super) fn hit(keys: u64) -> Side {
+        let limiter = limiter(keys);
+        assert!((0..keys).all(|key| limiter.try_acquire(&key)));
+        side(limiter, keys, 1, |limiter, key| limiter.try_acquire(&key))
+    }
+
+    pub(super) fn first_sight() -> Side {
+        first_sights(|| limiter(FRESH), |limiter, key| limiter.try_acquire(&key))
+    }
+
+    pub(super) fn flood() -> Side {
+        let limiter = limiter(8_192);
+        let mut key = 0;
+        calls(move || {
+            key = (key + 1) % 10_000_000;
+            black_box(black_box(&limiter).try_acquire(&key));
+            true
+        })
+    }
+}
+
+/// trypema's absolute limits, in this process: a sliding window of ten buckets.
+mod trypema {
+    use super::{A_MILLION, Side, side, texts};
+    use trypema::local::LocalRateLimiterProvider;
+    use trypema::{BucketSize, RateLimit, RateLimitDecision, RateLimiterBuilder, WindowSize};
+
+    pub(super) fn hit(keys: u64) -> Side {
+        let provider = LocalRateLimiterProvider::builder()
+            .window_size(WindowSize::seconds_or_panic(1))
+            .bucket_size(BucketSize::milliseconds_or_panic(100))
+            .disable_cleanup()
+            .build()
+            .expect("buckets shorter than the window");
+        let (rate, texts) = (RateLimit::per_second_or_panic(A_MILLION.into()), texts(keys));
+        let is_allowed = move |key: &str| matches!(provider.absolute().inc(key, &rate, 1), RateLimitDecision::Allowed);
+        assert!(texts.iter().all(|key| is_allowed(key)));
+        side((is_allowed, texts), keys, 1, |(is_allowed, texts), key| is_allowed(&texts[key as usize]))
     }
 }

@@ -10,6 +10,7 @@ use crate::floor;
 use crate::layer_floor::ByHand;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use damper::breaker::Window;
 use damper::concurrency::{Admission, Criticality, LimitBounds};
 use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, Headers, RateLimitLayer};
 use damper::{BreakerConfig, CircuitBreaker, KeyedLimiter, Quota};
@@ -37,6 +38,12 @@ pub(crate) const CONTESTS: &[Contest] = &[
         name: "layer_breaker_one",
         damper: breaker_of_the_layer,
         peer: Some(Peer { name: "tower-resilience", side: peers::breaker, bar: None }),
+    },
+    // A failure rate over a window of time, which that of seatbelt always has.
+    Contest {
+        name: "layer_breaker_seatbelt",
+        damper: breaker_of_a_rate,
+        peer: Some(Peer { name: "seatbelt", side: peers::breaker_of_seatbelt, bar: None }),
     },
     // A limit for each of 256 addresses, as axum provides them; all requests pass.
     Contest {
@@ -228,6 +235,13 @@ fn breaker_of_the_layer() -> Side {
     added(&CircuitBreakerLayer::single(BreakerConfig::default()))
 }
 
+/// 10 % of at least 100 calls in 30 s: seatbelt's default.
+fn breaker_of_a_rate() -> Side {
+    let config = BreakerConfig::builder().failure_rate(10).minimum_calls(100);
+    let config = config.window(Window::last(Duration::from_secs(30))).build().expect("a percentage");
+    added(&CircuitBreakerLayer::single(config))
+}
+
 /// A limit so high that it refuses no request.
 fn limit(headers: Headers) -> Side {
     added(&RateLimitLayer::per_client(Quota::per_second(1_000_000_000)).headers(headers))
@@ -268,7 +282,10 @@ fn deadline() -> Side {
 }
 
 mod peers {
-    use super::{Body, Duration, Response, Side, TIMEOUT, added, added_to_one, on_timer};
+    use super::{Answer, Body, Duration, Request, Response, Side, TIMEOUT, added, added_to_one, on_timer};
+    use seatbelt::breaker::Breaker;
+    use seatbelt::{RecoveryInfo, ResilienceContext};
+    use tick::Clock;
     use tower::limit::{ConcurrencyLimitLayer, RateLimitLayer};
     use tower::timeout::TimeoutLayer;
     use tower_governor::GovernorLayer;
@@ -299,6 +316,17 @@ mod peers {
             .build()
             .expect("a number of failures");
         added(&layer)
+    }
+
+    pub(super) fn breaker_of_seatbelt() -> Side {
+        on_timer(|| {
+            let context = ResilienceContext::<Request<()>, Answer>::new(Clock::new_tokio());
+            let layer = Breaker::layer("breaker", &context).recovery_with(|answer: &Answer, _| match answer {
+                Ok(answer) if !answer.status().is_server_error() => RecoveryInfo::never(),
+                _ => RecoveryInfo::retry(),
+            });
+            added(&layer.rejected_input(|_, _| Ok(Response::new(Body::empty()))))
+        })
     }
 
     pub(super) fn limit() -> Side {

@@ -57,6 +57,32 @@ pub(crate) const CONTESTS: &[Contest] = &[
         damper: check_deny,
         peer: Some(Peer { name: "leaky-bucket", side: leaky_bucket::check_deny, bar: None }),
     },
+    // Three crates of one author on one bucket.
+    Contest {
+        name: "check_allow_better_bucket",
+        damper: check_allow,
+        peer: Some(Peer { name: "better-bucket", side: better_bucket::check_allow, bar: None }),
+    },
+    Contest {
+        name: "check_deny_better_bucket",
+        damper: check_deny,
+        peer: Some(Peer { name: "better-bucket", side: better_bucket::check_deny, bar: None }),
+    },
+    Contest {
+        name: "check_allow_rate_net",
+        damper: check_allow,
+        peer: Some(Peer { name: "rate-net", side: rate_net::check_allow, bar: None }),
+    },
+    Contest {
+        name: "check_allow_coarse_rate_net",
+        damper: check_allow_coarse,
+        peer: Some(Peer { name: "rate-net", side: rate_net::check_allow_coarse, bar: None }),
+    },
+    Contest {
+        name: "check_allow_throttle_net",
+        damper: check_allow,
+        peer: Some(Peer { name: "throttle-net", side: throttle_net::check_allow, bar: None }),
+    },
     // Two threads on one limiter.
     Contest {
         name: "check_allow_2t",
@@ -242,5 +268,55 @@ mod leaky_bucket {
     pub(super) fn check_deny() -> Side {
         let limiter = RateLimiter::builder().initial(0).max(1).interval(Duration::from_hours(1)).fair(false).build();
         calls(move || !black_box(&limiter).try_acquire(1))
+    }
+}
+
+/// better-bucket on std's clock, its default.
+mod better_bucket {
+    use crate::contest::{Side, calls};
+    use better_bucket::Bucket;
+    use std::hint::black_box;
+    use std::time::Duration;
+
+    pub(super) fn check_allow() -> Side {
+        let bucket = Bucket::per_second(u32::MAX);
+        calls(move || black_box(&bucket).acquire(1).is_allowed())
+    }
+
+    pub(super) fn check_deny() -> Side {
+        let bucket = Bucket::per_duration(1, Duration::from_hours(1));
+        assert!(bucket.acquire(1).is_allowed());
+        calls(move || black_box(&bucket).acquire(1).is_denied())
+    }
+}
+
+/// rate-net's limiter without keys, on std's clock unless a row says otherwise.
+mod rate_net {
+    use super::TICK;
+    use crate::contest::{Side, calls};
+    use rate_net::{CoarseClock, DirectLimiter};
+    use std::hint::black_box;
+
+    pub(super) fn check_allow() -> Side {
+        let limiter = DirectLimiter::per_second(u32::MAX);
+        calls(move || black_box(&limiter).check().is_allow())
+    }
+
+    pub(super) fn check_allow_coarse() -> Side {
+        let clock = CoarseClock::spawn(TICK).expect("the system starts a thread");
+        let limiter = DirectLimiter::per_second(u32::MAX).with_clock(clock);
+        calls(move || black_box(&limiter).check().is_allow())
+    }
+}
+
+/// throttle-net on std's clock, its default.
+mod throttle_net {
+    use crate::contest::{Side, calls};
+    use std::hint::black_box;
+    use throttle_net::Throttle;
+
+    pub(super) fn check_allow() -> Side {
+        let throttle = Throttle::per_second(u32::MAX);
+        calls(move || black_box(&throttle).try_acquire())
     }
 }

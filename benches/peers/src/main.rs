@@ -70,7 +70,7 @@ fn contests() -> impl Iterator<Item = &'static Contest> {
 
 /// The names of all rows.
 fn names() -> impl Iterator<Item = &'static str> {
-    contests().map(|contest| contest.name).chain([memory::NAME])
+    contests().map(|contest| contest.name).chain(memory::NAMES)
 }
 
 fn main() -> io::Result<()> {
@@ -83,9 +83,7 @@ fn main() -> io::Result<()> {
     println!("{}", report::HEADER);
     let mut rows = Vec::new();
     // First: what others free would be used again.
-    if asked_for(memory::NAME) {
-        rows.push(memory::measure());
-    }
+    rows.extend(memory::measure(asked_for));
     for row in &rows {
         println!("{row}");
     }
