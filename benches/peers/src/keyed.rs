@@ -218,7 +218,7 @@ fn texts(keys: u64) -> Vec<String> {
     (0..keys).map(|key| format!("user:{key}")).collect()
 }
 
-/// More calls of each of many keys than a benchmark makes in a second; a sliding counter counts no more.
+/// More calls of a key than a benchmark makes in a second. A sliding counter counts no more.
 const A_MILLION: u32 = 1_000_000;
 
 /// As `hit` on one thread, of a sliding counter and of keys that are text.
@@ -232,7 +232,9 @@ fn sliding_hit(keys: u64) -> Side {
 /// How many keys a table has room for that is filled from nothing.
 const FRESH: u64 = 1 << 18;
 
-/// Checks keys that are new to a table that was new before: so many for each, and the time without its construction.
+/// Checks keys of which none was seen, in tables that were never touched.
+///
+/// The time is without the construction of the tables.
 fn first_sights<L>(table: impl Fn() -> L + 'static, check: impl Fn(&L, u64) -> bool + 'static) -> Side {
     Box::new(move |n| {
         let (mut time, mut left) = (Duration::ZERO, n);

@@ -265,7 +265,7 @@ pub(crate) fn header_name(text: &str) -> Result<String, Refusal> {
 
 /// Headers without which HTTP cannot deliver or read a message, and those with credentials.
 ///
-/// A stack removes its own headers from the messages of callers that are not trusted, so it must not own these.
+/// A stack must not own them.
 const STANDARD_HEADERS: [&str; 16] = [
     "authorization",
     "connection",
@@ -285,7 +285,9 @@ const STANDARD_HEADERS: [&str; 16] = [
     "upgrade",
 ];
 
-/// The name of a header that a stack owns: it writes it, and removes those of callers that are not trusted.
+/// The name of a header that a stack owns.
+///
+/// The stack writes it, and removes it from messages of callers that are not trusted.
 impl Setting for String {
     fn read(value: &Value, _: &Kind) -> Result<Self, Refusal> {
         let name = header_name(text(value).ok_or(Refusal::OTHER_KIND)?)?;

@@ -11,7 +11,7 @@
 //! | `reserve(n, max_wait)` | [`reserve_within(n, max_wait)`](crate::RateLimiter::reserve_within) | dropping it gives the tokens back |
 //! | `refund(n)` | [`refund(n)`](crate::RateLimiter::refund) | |
 //! | `algorithm(Algorithm::…)` | [`algorithm::<FixedWindow>()`](crate::keyed::KeyedLimiterBuilder::algorithm) | a type, chosen when compiling |
-//! | `quota_for(…)`: any quota for any key | [`tiers(…)`](crate::keyed::KeyedLimiterBuilder::tiers) | a key has one of at most fifteen quotas |
+//! | `quota_for(…)`: any quota for any key | [`by_plan()`](crate::KeyedLimiter::by_plan) | the quota comes with the call; with `tiers(…)` a key has one of at most fifteen |
 //! | `Eviction::capacity(max_keys)` | [`capacity(…)`](crate::keyed::KeyedLimiterBuilder::capacity) | all memory is allocated at the start: 51 bytes a key; keys are not stored |
 //! | `Eviction::idle(ttl)` | none | a slot whose owner owes nothing is vacant |
 //! | a ledger for the debts of evicted keys | [`WhenFull::SharedOverflow`](crate::WhenFull::SharedOverflow) | new keys share buckets, so some are refused early; no debt is forgotten |
@@ -53,5 +53,3 @@
 //! }
 //! # }
 //! ```
-//!
-//! damper has no quota of its own for any number of keys.
