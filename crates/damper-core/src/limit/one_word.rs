@@ -19,8 +19,9 @@ use core::marker::PhantomData;
 /// than 4 spins gain little and make a thread wait longer.
 const SPINS: u32 = 4;
 
-/// An atomic word and the live quota that it is read under. The word is a position on the quota's line, or counts
-/// tokens in a window.
+/// An atomic word and the live quota that it is read under.
+///
+/// The word is a position on the quota's line, or counts tokens in a window.
 ///
 /// The type of `drip` says whether refunds move the line.
 #[derive(Debug)]

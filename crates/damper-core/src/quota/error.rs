@@ -11,10 +11,11 @@ use core::time::Duration;
 pub enum SetQuotaError {
     /// Another thread is changing the quota right now.
     Busy,
-    /// The quota is too fast for the steps in which the limiter counts.
+    /// The quota is too fast for the steps in which the limiter counts tokens.
     ///
-    /// The steps suit the quota that the limiter was built with. A thousand times faster always fits, more than two
-    /// thousand times never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// The steps suit the quota that the limiter was built with. A quota a thousand times faster always fits, and one
+    /// more than two thousand times faster never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its
+    /// fastest quota.
     TooFast {
         /// The requested quota.
         quota: Quota,
@@ -52,7 +53,7 @@ pub enum SetQuotaError {
     FixedLimit,
     /// The burst is no more than the limiter's budget of leases or stripes.
     ///
-    /// It would leave nothing to the bucket.
+    /// Such a burst would leave nothing to the bucket.
     BurstWithinBudget,
 }
 
