@@ -180,7 +180,9 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Observed { line, word: look.word, at: at.wrapping_add(offset), offset })
     }
 
-    /// Takes the judged tokens unless the word has changed, and returns whether it did. May fail spuriously.
+    /// Takes the judged tokens unless the word has changed, and returns whether it did.
+    ///
+    /// It may fail spuriously.
     #[inline]
     pub(super) fn take_judged(&self, &JudgedTake { word, after, .. }: &JudgedTake) -> bool {
         after == word || self.replace(word, after)

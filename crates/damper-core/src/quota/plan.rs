@@ -9,11 +9,11 @@
 //! in coarser [`Beats`].)
 //!
 //! **The grid.** A plan has a line of tokens like every quota: a position is a multiple of 2^-F tokens, and is 0 at
-//! beat 0. A single limiter chooses F so that a tick brings at least one new position. A plan does the opposite: each
-//! position lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.) So a position has an instant
-//! of its own, the first beat at which the line has reached it, and that instant leads back to the same position.
-//! Nothing drifts, however often a bucket is written. With costs in whole nanoseconds instead, a plan of 7 million a
-//! second was 0.1 % slow, and one of 300 million 17 %.
+//! beat 0. A single limiter chooses F so that a tick brings 2 to 4 positions. A plan does the opposite: each position
+//! lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.) So a position has an instant of its
+//! own, the first beat at which the line has reached it, and that instant leads back to the same position. Nothing
+//! drifts, however often a bucket is written. With costs in whole nanoseconds instead, a plan of 7 million a second was
+//! 0.1 % slow, and one of 300 million 17 %.
 //!
 //! An instant that another plan wrote lies between two positions, and counts as the later one. So changing the plan of
 //! a key mints no part of a token.

@@ -185,7 +185,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
     }
 }
 
-/// Shows the whole quota and the newest share. The members' names are not stored.
+/// Shows the whole quota and the newest share, but not the program's name for the member.
 impl<M> fmt::Debug for LiveShare<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let newest = self.shares.back().and_then(|share| share.quota);

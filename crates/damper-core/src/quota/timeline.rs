@@ -40,7 +40,7 @@ use crate::time::{Clock, Frequency, Scale, Ticks};
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);
-/// Marks a word that has the shape of a line. The word of an answer without a line has only the frequency.
+/// Marks the shape of a line. It is not set in an answer without a line.
 const LINE: Field = UNLIMITED.then(1);
 const SPARE: Field = LINE.then(11);
 const FREQUENCY: Field = SPARE.then(32);
@@ -71,7 +71,9 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// It defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line, publishes
 /// it, and replaces it when the quota changes.
 pub trait Line: Copy {
-    /// Whether the fast path needs the deepest debts, to recognize a word written before the clock stepped back.
+    /// Whether the fast path needs the deepest debts.
+    ///
+    /// By them it recognizes a word that was written before the clock stepped back.
     const HEALS_ON_FAST_PATH: bool;
 
     /// Returns how much a window of the quota brings, in whole tokens or windows.
@@ -96,7 +98,9 @@ pub trait Line: Copy {
     /// They are published together with the timeline.
     fn sizes(timeline: &Timeline, quota: &Quota) -> [u64; 2];
 
-    /// Creates a line from a timeline and the [`sizes`](Self::sizes) published with it. It reads only the sizes that it
+    /// Creates a line from a timeline and the [`sizes`](Self::sizes) that were published with it.
+    ///
+    /// It reads only the sizes that it needs.
     /// needs.
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
@@ -333,7 +337,7 @@ impl Timeline {
         whole << self.fraction_bits()
     }
 
-    /// Returns F.
+    /// Returns F, the number of fraction bits.
     #[inline]
     pub(crate) const fn fraction_bits(&self) -> u32 {
         self.tempo.fraction_bits()
@@ -431,10 +435,10 @@ impl Tempo {
         self.scale().fraction(self.brought)
     }
 
-    /// Returns the fewest ticks after the reading that bring `units`; there must be a line.
+    /// Returns the fewest ticks after the reading that bring `units`. There must be a line.
     ///
-    /// The wait is exact up to 2^62 ticks where a unit is no longer than that. A longer one may be too long, but never
-    /// too short.
+    /// A wait of up to 2^62 ticks is exact if a unit takes no longer than that. A longer wait may be too long, but
+    /// never too short.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         if units == 0 {
@@ -469,7 +473,7 @@ impl Tempo {
         (units >> self.fraction_bits()) as u32
     }
 
-    /// Returns F.
+    /// Returns F, the number of fraction bits.
     #[inline]
     pub(super) const fn fraction_bits(&self) -> u32 {
         FRACTION_BITS.get(self.shape) as u32

@@ -42,11 +42,11 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// The content of a slot before its first token.
 ///
-/// It is a stamp of the lap before the first, due even to a clock that is behind the one which started the line. (A
-/// window has at most 2^57 units, and the line starts at the end of its first.)
+/// It is a stamp of the lap before the first. The slot's token is available even by a clock that is behind the one
+/// which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// The content of a slot, as the next token that it is to hold sees it.
+/// The content of a slot, compared with the lap of a token that belongs there.
 pub(super) enum Stamp {
     /// The slot was stamped in the lap before.
     LapBefore(u64),
@@ -137,7 +137,7 @@ impl StampRing {
         &self.0[place.index]
     }
 
-    /// Returns the place `n` tokens after one; `n` is at most the limit.
+    /// Returns the place `n` tokens after `place`. The limit is the largest `n`.
     pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index + n {
             index if index < self.len() => TokenNumber { index, ..place },
@@ -145,7 +145,7 @@ impl StampRing {
         }
     }
 
-    /// Returns the place `n` tokens before one; `n` is at most the limit.
+    /// Returns the place `n` tokens before `place`. The limit is the largest `n`.
     pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index.checked_sub(n) {
             Some(index) => TokenNumber { index, ..place },
@@ -156,9 +156,9 @@ impl StampRing {
     /// Stamps the caller's own slot, unless another thread did so on its behalf.
     pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
         let slot = self.slot(mine);
-        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
-        // the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the epoch of its
-        // line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
+        // ORDERING: Relaxed: a stamp that has aged a window at `at` can only be the one that was seen there. Release
+        // pairs with the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the
+        // epoch of its line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
             let is_missing = match Stamp::of(word, mine.lap) {
@@ -182,9 +182,9 @@ impl StampRing {
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
-    /// Returns how many of the next tokens are there, up to `most`.
+    /// Returns how many of the next `most` tokens are available.
     ///
-    /// Tokens come back in the order in which they were taken.
+    /// The search may halve its range, because tokens come back in the order in which they were taken.
     pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {

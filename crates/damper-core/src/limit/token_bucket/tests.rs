@@ -1,4 +1,6 @@
-//! Checks that threads that are stopped anywhere take no more than the *envelope*: the quota's bound and the refunds.
+//! Checks that threads take no more than the *envelope*, wherever they are stopped.
+//!
+//! The envelope is the quota's bound and the refunds.
 //!
 //! Small histories are tried exhaustively, longer ones at random.
 //!

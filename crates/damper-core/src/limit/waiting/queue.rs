@@ -18,7 +18,7 @@ pub trait Queue: Sealed {
     #[doc(hidden)]
     type Place: Place;
 
-    /// Takes `n` tokens in advance, if they are there within `longest`.
+    /// Takes `n` tokens in advance, if they become available within `longest`.
     #[doc(hidden)]
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied>;
 }
@@ -37,7 +37,7 @@ pub trait Place: Sized {
 
     /// Gives the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since and their time has not come.
+    /// It does so if nothing was taken since, and the tokens are not available yet.
     fn cancel(self) -> bool;
 }
 
