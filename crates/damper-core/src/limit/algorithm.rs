@@ -9,7 +9,7 @@ use core::fmt;
 ///
 /// Only damper implements it. It lets code accept a limiter of any algorithm.
 pub trait Algorithm: sealed::Sealed {
-    /// Whether reservations of this algorithm give back what they did not use.
+    /// Whether reservations of this algorithm give back the tokens that were not used.
     #[doc(hidden)]
     const GIVES_BACK: bool = false;
 

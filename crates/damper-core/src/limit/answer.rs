@@ -192,7 +192,7 @@ impl Denied {
         Self { level: Level::of(line, word, at, n) }
     }
 
-    /// Creates the refusal of a bucket for any other reason.
+    /// Creates the refusal of a bucket for the reason `error`.
     #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
         let wait = match error {
@@ -211,9 +211,9 @@ impl Denied {
         Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
     }
 
-    /// Creates the refusal of a limiter of your own: nothing is left, and all of it is back after `wait`.
+    /// Creates the refusal of a limiter of your own: no token is left, and all are back after `wait`.
     ///
-    /// The wait is kept in nanoseconds, at least one. Beyond 584 years no wait helps.
+    /// The wait is kept in nanoseconds, at least one. A wait of more than 584 years counts as never.
     ///
     /// # Examples
     ///

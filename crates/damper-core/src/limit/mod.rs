@@ -17,7 +17,7 @@
 // | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
 // | `waiting` | waiting until tokens are there, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
-// | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
+// | `expiring_lease` | tokens of a bucket that processes share, which one of them holds until an instant |
 // | `limit_set` | several limits in one decision |
 // | `unsettled` | how much of a limit is reserved and not settled yet |
 // | `pausable` | a limiter that a server's `Retry-After` stops |

@@ -198,11 +198,11 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Reads the word and the clock, and returns the line, the word and the position without the offset.
     ///
-    /// `None` if the quota changed meanwhile.
+    /// Returns `None` if the quota changed meanwhile.
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
-        // The word is loaded before the clock is read, so that a thread that is stopped between the two never finds the
-        // word beyond the deepest debt. Only a clock that stepped back can. loom-tests:
+        // The word is loaded before the clock is read. So a thread that is stopped between the two never finds the word
+        // beyond the deepest debt. Only if the clock stepped back does it. loom-tests:
         // bucket::stale_reading_keeps_legal_debt.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
         // `replace`: a thread that reads a word written in a later epoch sees that epoch there, and does not judge the
@@ -218,7 +218,8 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
         let spin_wait = SpinWait::new();
-        // `look` is called in one place, so that unused parts of its answer are not computed.
+        // `look` is called in only one place, so that the parts of its answer which the caller does not use are not
+        // computed.
         loop {
             if let Some(observed) = self.observed(clock) {
                 return look(&observed);
@@ -264,10 +265,10 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// Swaps the word from `old` to `new`, and returns whether it succeeded. May fail spuriously.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
-        // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap upon another's continues
-        // its release sequence, so a thread that reads this word sees the epochs of all before it. Relaxed on
-        // failure: the value read is dropped. loom-tests: bucket::burst_is_never_exceeded,
-        // live_quota::old_record_keeps_legal_debt.
+        // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap of a word that another
+        // thread wrote continues that thread's release sequence, so a thread that reads this word sees the epochs of
+        // all earlier swaps. Relaxed on failure: the value read is dropped. loom-tests:
+        // bucket::burst_is_never_exceeded, live_quota::old_record_keeps_legal_debt.
         self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -280,7 +281,7 @@ pub(super) trait Offset {
     fn offset(&self) -> u64;
 }
 
-/// No offset: the line of an algorithm without refunds.
+/// Adds no offset: the algorithm has no refunds that move its line.
 impl Offset for () {
     #[inline]
     fn offset(&self) -> u64 {

@@ -32,7 +32,8 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 /// and may refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
-/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it directly are not stopped.
+/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it
+/// directly are not stopped.
 ///
 /// # Clocks
 ///

@@ -43,7 +43,7 @@ pub trait PerKey {
     /// Returns the word of a level. A level out of the range of debts counts as an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// Returns whether a check of one token would be refused now, if the bucket's quota is known.
+    /// Returns whether a check of one token would be refused now. It is `false` if only calls know the quota.
     fn is_exhausted(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> bool;
 
     /// Returns the wait until the bucket owes nothing.
@@ -51,7 +51,7 @@ pub trait PerKey {
 
     /// Returns how much the bucket owes, in units of the time that repaying takes, or 0 if it owes nothing.
     ///
-    /// The weights of one tier can be compared.
+    /// Only weights of one tier can be compared.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns whether a level owes anything: whether the [`weight`](Self::weight) of its word is above 0.
@@ -59,7 +59,7 @@ pub trait PerKey {
         Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
     }
 
-    /// Returns the word of a bucket that owes as much as each of these two.
+    /// Returns the word of a bucket that owes at least as much as `one`, and as much as `other`.
     fn greater(line: &Self::Line, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns the word of a bucket that owes nothing.

@@ -170,7 +170,6 @@ pub(crate) trait PlannedLevel {
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
         // If all of the debt is under another plan, `replanned` may have converted it. A token then lasts another time
         // than under `plan`, so none is given back.
-        // another time.
         if plan.is_unlimited()
             || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
         {

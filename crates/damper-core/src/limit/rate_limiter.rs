@@ -172,7 +172,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        // Changed in place: `map` copies the answer, which costs 3 instructions more if the caller keeps it.
+        // The answer is changed in place, because `map` copies it, which costs 3 instructions more if the caller keeps
+        // it.
         let mut answer = self.algorithm.take(n, &self.clock);
         if let Ok(allowed) = &mut answer {
             allowed.set_soft_limit(self.soft_limit);
@@ -462,9 +463,9 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// room for are lost: the result is then less than `n`. If less than a token is missing from a full bucket, only
     /// that part is given back, and it counts as one token.
     ///
-    /// The limiter trusts the caller that the tokens were not used: in any stretch of time it allows the tokens
-    /// refunded in it in addition. A waiting thread is woken at once. A waiting future looks again within a second, or
-    /// earlier if its tokens are due.
+    /// The limiter trusts the caller that the tokens were not used. In any stretch of time, the refunds of that time
+    /// come on top of what the quota allows. A waiting thread is woken at once. A waiting future looks again within a
+    /// second, or earlier if its tokens are due.
     ///
     /// # Examples
     ///

@@ -198,8 +198,9 @@ impl windows::WindowCounts for SlidingCounts {
         } else {
             (self.current, there, self.window.ends_in + line.window())
         };
-        // They are allowed as soon as `count · (rest - 1)` fits `room`. `count` is larger than `room`, or they would be
-        // allowed now, or when the next window begins at the latest. So `rest` is at most a window.
+        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` fits `room`. `count`
+        // is larger than `room`. Otherwise they would be allowed now, or when the next window begins. So `rest` is at
+        // most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }

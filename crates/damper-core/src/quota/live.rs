@@ -104,7 +104,7 @@ impl LineRecord {
     /// Loads the timeline of a quota with a limit, without its deepest debts and its lag.
     #[inline]
     fn timeline(&self) -> Timeline {
-        // ORDERING: Relaxed, here and below. The loaded values count only if the epoch is then still the same:
+        // ORDERING: Relaxed, here and below. The loaded values are used only if the epoch is still the same afterwards:
         // `Published::is_current` has the fence that pairs with the one in `Published::publish`.
         let tempo = Tempo {
             mult: self.mult.load(Ordering::Relaxed),
@@ -233,9 +233,9 @@ impl LiveQuota {
     /// at which `first` was loaded, before anything was taken.
     #[inline]
     pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
-        // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one that
-        // has, sees its swap of `first`, which comes before its swap of the word. For other threads the use may come later.
-        // loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
+        // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one
+        // that has, sees that use's swap of `first`, which comes before its swap of the word. For other threads this
+        // load may come before that use. loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
         let is_unsettled = self.published.unordered_epoch() == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
         if is_unsettled { Some(self.line_to_be(clock)) } else { None }
     }
@@ -265,7 +265,7 @@ impl LiveQuota {
         L::from_parts(timeline, |index| record.size(index))
     }
 
-    /// Returns whether this is still the epoch. Call it after reading all inputs of a decision.
+    /// Returns whether `epoch` is still the current one. Call it after reading all inputs of a decision.
     #[inline]
     pub(crate) fn is_current(&self, epoch: usize) -> bool {
         self.published.is_current(epoch)

@@ -189,7 +189,7 @@ impl Quota {
         Rate { limit, window: self.window() }
     }
 
-    /// Creates a quota from what its `limit`, `window_nanos`, `burst_size` and `own_max_debt` returned.
+    /// Creates a quota from the values that `limit`, `window_nanos`, `burst_size` and `own_max_debt` return.
     pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
         Self { limit, burst, window, max_debt }
     }

@@ -43,7 +43,7 @@ const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 #[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
-/// The bits of the longest debt of the first class, in beats: it is repaid within 1.1 s.
+/// The bits of the longest debt in the first class, in beats. Such a debt is repaid within 1.1 s.
 #[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
@@ -168,7 +168,7 @@ impl Plan {
             burst: quota.burst_size(),
             max_debt,
             tag: tag_of(&quota),
-            // 1 is subtracted because a debt of exactly 2^46 beats has 47 bits, but the power is 46.
+            // 1 is subtracted because 2^46 covers a debt of exactly 2^46 beats, which has 47 bits.
             debt_bits: (u64::BITS - longest.saturating_sub(1).leading_zeros()) as u8,
             has_own_max_debt: quota.own_max_debt().is_some(),
         }

@@ -34,8 +34,9 @@ const PARTS: u32 = 32;
 /// If some may be cut off from the views, set [`fence_after`](Self::fence_after). A larger share waits for the delay
 /// and the fence, and begins empty.
 ///
-/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has fewer tokens than the
-/// fleet has members, each has a burst of one, so that none starves. The fleet's burst is then the number of members.
+/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has
+/// fewer tokens than the fleet has members, each has a burst of one, so that none starves. The fleet's burst is then
+/// the number of members.
 ///
 /// The first share waits in the same way, because the others have to learn of this member.
 ///
@@ -162,7 +163,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         self.newest_news?.checked_add(self.fence?)
     }
 
-    /// Drops the shares that no longer count, and returns `now` or the latest time that a caller gave.
+    /// Drops the shares that no longer count, and returns `now` or the latest time so far, if that is later.
     fn reach(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         while self.end_of_oldest().is_some_and(|end| end <= self.now) {
@@ -262,7 +263,7 @@ impl<N: AsRef<[u8]>> Members<N> {
         let mine = order(place);
         let before = (0..self.members.len()).filter(|&other| order(other) > mine).count();
         let is_among_the_largest = (before as u128) < u128::from(rest) - given;
-        // At most `rest`, which is less than the burst.
+        // The part is at most `rest`, which is less than the burst, so the sum fits.
         1 + part(self.members[place].1).0 as u32 + u32::from(is_among_the_largest)
     }
 }
@@ -280,7 +281,7 @@ fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
     let divisor = greatest_common_divisor(limit, window);
     let (limit, window) = (limit / divisor, window / divisor);
     let excess = |number: u128, bits: u32| (u128::BITS - number.leading_zeros()).saturating_sub(bits);
-    // One bit fewer for the window, because it is rounded up.
+    // The window gets one bit fewer, because it is rounded up.
     let excess = excess(limit, u32::BITS).max(excess(window, u64::BITS - 1));
     ((limit >> excess) as u32, window.div_ceil(1 << excess) as u64)
 }
@@ -294,7 +295,7 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
 
 /// Returns a number for a member and a quota that is the same in all processes.
 ///
-/// It decides who has one token more, so it need not resist attackers.
+/// It only decides which members get one token more, so it need not resist attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {
     let hash = name.iter().fold(Digest::EMPTY, |digest, &byte| digest.with(byte.into())).get();
     scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))

@@ -6,11 +6,11 @@
 //! signed numbers.
 //!
 //! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61
-//! (2^54 where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes
+//! units (2^54 where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes
 //! decades to refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond
 //! ticks positions wrap after more than a century. (Where a tick brings more than 4 whole tokens, F is 0 and they wrap
-//! after 2^64 tokens.) A bucket that was unused for more than half of that may read as indebted. It is healed like one
-//! whose clock stepped back. A line is good for 2^63 ticks.
+//! after 2^64 tokens.) A bucket that was unused for more than half of the time after which positions wrap may read as
+//! indebted. It is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 //!
 //! **F stays when the quota changes.** The line is then *bent*: it continues from its present position at the new rate.
 //! Under a quota that is k times slower than the one that F was chosen for, a unit takes k/2 ticks or less, so rounding
@@ -101,7 +101,6 @@ pub trait Line: Copy {
     /// Creates a line from a timeline and the [`sizes`](Self::sizes) that were published with it.
     ///
     /// It reads only the sizes that it needs.
-    /// needs.
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
     /// Returns the timeline, which gives each tick of the clock its position.
@@ -173,7 +172,8 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether the quota has no limit: everything is allowed and the word stays as it is.
     ///
-    /// The tempo also says it. The fast path excludes it before it loads the tempo, and sets `false` here.
+    /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, and sets `false`
+    /// here.
     pub(super) unlimited: bool,
     /// How much the line lags behind what all quotas so far have brought, in 2^-64 units.
     ///
@@ -182,7 +182,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// Creates the timeline of `quota` from the tick `origin` on, which can be changed to `largest`.
+    /// Creates the timeline of `quota`, which starts at the tick `origin` and can be changed to `largest`.
     ///
     /// The clock has `hertz` ticks per second.
     pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
@@ -366,7 +366,7 @@ impl Timeline {
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
-        // Rounded up.
+        // The skew is rounded up.
         let skew = self.tempo.scale().saturating_units(ticks).saturating_add(u64::from(ticks > 0));
         units > self.deepest_ever().saturating_add(skew)
     }

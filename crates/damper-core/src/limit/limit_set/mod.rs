@@ -43,12 +43,12 @@ use settling::Settling;
 ///
 /// A call takes its tokens of all limits, or of none.
 ///
-/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then it takes, from the first
-/// limit to the last.
+/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then does it take tokens,
+/// from the first limit to the last.
 ///
-/// If a limit refuses at that point, the check takes nothing and writes nothing. The refusal names the limit with the
-/// longest wait. (As with a single limit, the first use of a limit is written, and the repair of a state from before
-/// the clock stepped back. A `SlidingLog` reads the clock by itself.)
+/// If a limit refuses when it is judged, the check takes nothing and writes nothing. The refusal names the limit with
+/// the longest wait. (As with a single limit, a check does write at the first use of a limit, and when it repairs a
+/// state from before the clock stepped back. A `SlidingLog` reads the clock by itself.)
 ///
 /// # Contention
 ///
@@ -67,9 +67,8 @@ use settling::Settling;
 /// # A cost for each limit
 ///
 /// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) takes a
-/// cost of its own of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
-/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited
-/// too.
+/// separate cost of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
+/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
 ///
 /// The tokens that a reservation gives back come on top of what the limit's quota allows. So at most
 /// [`unsettled`](Self::unsettled) bursts of a limit may be given back by the reservations that are unsettled at any
@@ -229,7 +228,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
 }
 
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
-    /// Returns how much of each limit is used, in their order, and takes nothing.
+    /// Returns how much of each limit is used, in the order of the limits, and takes nothing.
     ///
     /// [`ready_in`](Self::ready_in) returns how long it takes until given costs are available.
     pub fn peek(&self) -> L::Usages {
@@ -244,9 +243,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
     /// future, counts as used in full.
     ///
-    /// In any stretch of time each limit allows what its quota allows and what reservations gave back in it. That is at
-    /// most what was [unsettled](Self::unsettled) when it began: two bursts, unless set. The set never takes in
-    /// advance: a call that is allowed may begin at once.
+    /// In any stretch of time each limit allows what its quota allows and what reservations gave back in it. These
+    /// refunds are at most what was [unsettled](Self::unsettled) when the stretch began: two bursts, unless set. The
+    /// set never takes in advance: a call that is allowed may begin at once.
     ///
     /// # Errors
     ///

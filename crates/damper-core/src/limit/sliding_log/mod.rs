@@ -38,7 +38,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// taken. Use it for small limits that a contract states to the letter.
 ///
 /// It goes by the quota's limit, at most 2^24 (16,777,216), and ignores the burst. So a refusal with "more than the
-/// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token taken
+/// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token then
 /// stays the same fraction of the window.
 ///
 /// If the clock steps back by more than it should, callers are locked out for at most one window. The same may happen
@@ -70,11 +70,11 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// Creates a log of which nothing is taken. It allocates 8 bytes for each token of the limit.
+    /// Creates a log with no tokens taken. It allocates 8 bytes for each token of the limit.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if the limit exceeds 2^24, or there is none.
+    /// [`OutOfRange`] if the limit exceeds 2^24, or if the quota has no limit.
     pub fn new(quota: Quota) -> Result<Self, OutOfRange> {
         let note = "(2^24, of a sliding log)";
         if quota.is_unlimited() {
@@ -306,7 +306,7 @@ impl SlidingLog {
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let (epoch, line) = self.quota.read::<WindowLine>(clock);
-            // ORDERING: as in `try_check`; the stamp first, then the clock.
+            // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read.
             let word = slot.load(Ordering::Relaxed);
             let at = line.timeline().position(clock.now());
             let age = age_of(at, word);
@@ -364,9 +364,9 @@ impl Algorithm for SlidingLog {
         let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
         // ORDERING: Acquire, as in `try_check`.
         let mut head = self.head.load(Ordering::Acquire);
-        // Tokens can be given back only if they are the last ones taken: then they are the next ones again. The stamps
-        // are compared too, because a window may have passed, and the slots may have held later tokens that were given
-        // back before these.
+        // Tokens can be given back only if they are the last ones taken. They are then the next ones to take. The
+        // stamps are compared too, because a window may have passed, and the slots may have held later tokens that were
+        // given back before these.
         while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
             // ORDERING: Release, as in `try_check`.
             match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
@@ -404,7 +404,7 @@ impl Algorithm for SlidingLog {
             let spin_wait = SpinWait::new();
             loop {
                 let (epoch, line) = self.quota.read::<WindowLine>(clock);
-                // ORDERING: as in `try_check`; the stamp first, then the clock.
+                // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read.
                 let word = slot.load(Ordering::Relaxed);
                 let at = line.timeline().position(clock.now());
                 if self.quota.is_current(epoch) {

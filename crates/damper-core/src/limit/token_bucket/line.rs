@@ -32,7 +32,7 @@ pub(crate) enum TakeError {
     ExceedsBurst,
     /// The bucket lacks this many units.
     Short(u64),
-    /// The call comes this many ticks too early.
+    /// The wait is this many ticks longer than the caller allows.
     Later(Ticks),
 }
 
@@ -192,7 +192,7 @@ impl TokenLine {
         (n, if n == 0 { word } else { at.wrapping_add(Self::debt(word, at) + self.units(n)) })
     }
 
-    /// Returns how many of `n` tokens can be booked before the deepest debt, and the word after that.
+    /// Returns how many of `n` tokens can be booked down to the deepest debt, and the word after that.
     #[inline]
     pub(crate) const fn charge(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         if self.timeline.is_unlimited() {
@@ -248,7 +248,7 @@ impl TokenLine {
 
     /// Returns the wait from the position `at` until the bucket is empty instead of in debt.
     ///
-    /// A reservation is ready then, if `word` is the word that it left.
+    /// With the word that a reservation left, it is the wait until that reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
         if self.timeline.is_unlimited() {
@@ -290,8 +290,8 @@ impl TokenLine {
 
     /// Returns the word that lies `ahead` of the position `at`.
     ///
-    /// A word beyond the deepest debt counts as a full bucket, because positions in few bits wrap while no thread looks
-    /// at them.
+    /// A word beyond the deepest debt counts as a full bucket, because positions that are stored in few bits wrap while
+    /// no thread looks at them.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));

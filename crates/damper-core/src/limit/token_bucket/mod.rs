@@ -97,7 +97,8 @@ impl TokenBucket {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, TakePosition) -> T) -> Result<T, Denied> {
-        // The fast path tries once. The slow path handles everything that it cannot, also calls for 0 tokens.
+        // The fast path tries once. The slow path handles everything that the fast path cannot, also calls for 0
+        // tokens.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
@@ -147,7 +148,7 @@ impl TokenBucket {
         })
     }
 
-    /// Returns whether `n` tokens are there, and takes none.
+    /// Checks that `n` tokens are there, and takes none.
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),

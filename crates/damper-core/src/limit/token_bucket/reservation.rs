@@ -21,7 +21,7 @@ pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     n: u32,
 }
 
-/// The fate of tokens that a reservation does not need.
+/// The result of an attempt to take a reservation's unused tokens off the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
     /// The tokens are no longer taken.

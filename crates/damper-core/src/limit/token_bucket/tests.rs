@@ -5,8 +5,8 @@
 //! Small histories are tried exhaustively, longer ones at random.
 //!
 //! A thread that takes tokens makes four steps: it loads the word, reads the clock (with skew), loads the offset, and
-//! swaps the word if that is still what it loaded. One that gives back loads the offset, then the word, reads the clock,
-//! and swaps the offset. Any other step may come between them.
+//! swaps the word if that is still what it loaded. A thread that gives tokens back loads the offset, then the word,
+//! reads the clock, and swaps the offset. Any other thread's step may come between two of these.
 
 use super::{TokenBucket, TokenLine};
 use crate::limit::Algorithm;
@@ -87,7 +87,7 @@ struct World {
     complaint: Option<&'static str>,
 }
 
-/// Ticks per second, so that a tick brings a part of a token or several.
+/// The ticks of a second. They are so few that a tick brings a part of a token, or several tokens.
 const FREQUENCY: u64 = 1_000;
 
 impl World {
@@ -306,7 +306,7 @@ fn roll_back_measures_on_the_line_without_refunds() {
     assert_eq!(bucket.refund(2, &clock), 2);
     clock.advance(Duration::from_millis(100));
     bucket.roll_back(3, taken, &clock);
-    // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
+    // The line repaid one of the three: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
     assert_eq!(bucket.usage(&clock).remaining(), 6);
     // Tokens that were taken after a refund are rolled back in the same way.
     let (_, taken) = bucket.take_revocably(3, &clock).unwrap();

@@ -19,7 +19,7 @@
 
 // | file | idea |
 // |---|---|
-// | `queue` | `Queue`, `Place`: what can be waited for |
+// | `queue` | `Queue`: a limiter or a key that callers can wait for; `Place`: the tokens that a waiter has taken |
 // | `acquire` | `TokensRequest`: how many tokens to wait for, how long and with what jitter; and the blocking wait |
 // | `future` | `TokensFuture`: the wait in a future |
 // | `paced` | streams and sinks whose items wait |

@@ -17,24 +17,24 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Paces streams and sinks: their items wait for tokens of the limiter.
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Returns a stream whose items come no faster than the limit, by tokio's timer.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace<St: Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
-    /// Returns a stream whose items come no faster than the limit, by the timer `sleep`.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
         PacedStream::new(stream, TokensRequest::new(self, 1), sleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit, by tokio's timer.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit, by the timer `sleep`.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
         PacedSink::new(sink, TokensRequest::new(self, 1), sleep)
     }

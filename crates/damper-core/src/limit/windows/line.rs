@@ -1,10 +1,10 @@
-//! The line of windows, and which window a word counts at a reading of the clock.
+//! The line of windows, and the window in which a decision at a reading of the clock counts.
 //!
 //! This is arithmetic, free of atomics.
 //!
 //! A position on the line counts the windows that passed up to then. Its whole part is the number of a window. The
-//! number is cut off to the bits that the word has for it, or to those that the position has. So numbers wrap, and
-//! their signed difference shows which of two is later.
+//! number is cut off to the bits that the word has for it, or to those that the position has for it if they are fewer.
+//! So numbers wrap, and their signed difference shows which of two is later.
 //!
 //! | the reading lies | the window that counts | why |
 //! |---|---|---|
@@ -117,11 +117,9 @@ impl WindowLine {
         field.bits().min(u64::BITS - self.timeline.fraction_bits())
     }
 
-    /// Returns whether a window that begins `units` after a reading was counted before a step back.
+    /// Returns whether a step back of the clock left a word whose window begins `units` after a reading.
     ///
-    /// That is a step back of the clock.
-    ///
-    /// It was if `units` are more than a window and the most that the clock may step back, together.
+    /// It did if `units` are more than a window and the most that the clock may step back, together.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)
@@ -152,7 +150,7 @@ impl CountedWindow {
         if passed >= 0 {
             return Self { number: here & field.max(), passed: passed as u64, ends_in: rest };
         }
-        // The product is at most half a circle of 2^64 units, and a window has at most 2^60.
+        // The product is at most 2^63 units, and a window has at most 2^60, so nothing overflows.
         let begins_in = rest + (passed.unsigned_abs() - 1) * window;
         if passed < -1 && line.is_beyond_next_window(begins_in, clock) {
             return Self { number: here.wrapping_add(1) & field.max(), passed: 0, ends_in: rest + window };

@@ -41,7 +41,7 @@ pub(super) trait WindowCounts: Sized {
     /// Returns the window in which a decision counts.
     fn window(&self) -> CountedWindow;
 
-    /// Returns these counts, raised to at least those of another word, whose window is no later.
+    /// Returns these counts, raised to at least those of `other`, whose window is no later.
     #[must_use]
     fn and_of(self, other: Self) -> Self;
 
@@ -57,7 +57,7 @@ pub(super) trait WindowCounts: Sized {
 
     /// Returns the wait until `n` tokens are allowed.
     ///
-    /// They are not allowed now, but are no more than the limit.
+    /// The caller has checked that they are not allowed now, but are no more than the limit.
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks;
 
     #[inline]
@@ -275,7 +275,7 @@ impl<W: Windowed> PerKey for W {
             return Self::idle(line, at);
         }
         let (here, number) = (line.number(at), W::LEVEL.number());
-        // A full count is put into this window, or into a later one that counts until then.
+        // A full count is put into this window, or into a later one, so that it counts until the debt ends.
         let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
         let last = (until >> line.fraction_bits()) as u64;
         let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));

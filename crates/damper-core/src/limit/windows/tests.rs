@@ -44,7 +44,7 @@ proptest! {
 
     /// A word that is one window ahead keeps its window.
     ///
-    /// A word that is further ahead is from before the clock stepped back.
+    /// A word that is further ahead was left by a clock that stepped back, and moves to the next window.
     #[test]
     fn word_ahead_counts_in_the_next_window(window in 1_000..1u64 << 40, ahead in 1..1u64 << 20) {
         let mut line = line(window);
