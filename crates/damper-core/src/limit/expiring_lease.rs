@@ -51,7 +51,7 @@ const MOST: u32 = TOKENS.max() as u32;
 #[derive(Debug)]
 pub struct ExpiringLease {
     word: AtomicU64,
-    /// A unit of the end is 2^shift ticks.
+    /// The end is stored in units of 2^shift ticks.
     shift: u32,
 }
 
@@ -180,7 +180,7 @@ impl ExpiringLease {
         Report { back: before.tokens() - unspent, unspent }
     }
 
-    /// Returns the tokens that can be spent now; 0 after the end.
+    /// Returns the tokens that can be spent now. After the end there are none.
     #[must_use]
     pub fn held(&self, clock: &impl Clock) -> u32 {
         let held = self.load();

@@ -57,7 +57,7 @@ pub(super) enum Step<T> {
 
 impl<L> OneWord<L> {
     const_unless_loom! {
-        /// Creates a word of 0 under `quota`, on a line that begins as `start` says.
+        /// Creates a word of 0 under `quota`, whose line begins as `start` says.
         pub(super) const fn new(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: (), quota: LiveQuota::new(quota, start), line: PhantomData }
         }

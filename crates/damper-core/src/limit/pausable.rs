@@ -180,7 +180,7 @@ impl<L, C: Clock> Pausable<L, C> {
             }
             // If the end falls on the tick that stands for "never paused", the pause ends a tick later.
             let next = now.wrapping_add(ticks).max(NEVER_PAUSED + 1);
-            // ORDERING: Release pairs with the Acquire load in `rest`; publishes `longest`. loom-tests:
+            // ORDERING: Release pairs with the Acquire load in `rest` and publishes `longest`. loom-tests:
             // pausable::longer_of_two_pauses_stands, pausable::longer_pause_leaves_no_gap.
             match self.until.compare_exchange_weak(until, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -222,7 +222,7 @@ impl<L, C: Clock> Pausable<L, C> {
         }
     }
 
-    /// Returns how many ticks after `now` the pause ends; 0 if it has ended.
+    /// Returns how many ticks after `now` the pause ends, or 0 if it has ended.
     fn ahead(&self, until: u64, now: u64) -> u64 {
         let ahead = until.wrapping_sub(now);
         // The extra tick is for an end that `pause_for` moved by one. An end in the past seems to lie more than 2^63

@@ -72,7 +72,9 @@ pub(crate) trait PlannedLevel {
     /// The beat at which the bucket is full, modulo the field's size.
     const FULL_AT: Field;
 
-    /// The tag of the plan under which all of the debt was taken; `None` where all calls bring the same plan.
+    /// The tag of the plan under which all of the debt was taken.
+    ///
+    /// It is `None` where all calls bring the same plan.
     const TAG: Option<Field>;
 
     /// Returns how many beats it takes until the bucket is full.

@@ -562,7 +562,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Reserves like [`reserve_owned`](Self::reserve_owned) if the tokens become available within `longest`.
     ///
-    /// Otherwise it takes none.
+    /// If they would come later, it takes none.
     ///
     /// # Errors
     ///
@@ -619,7 +619,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Acquire::new(TokensRequest::new(self, n))
     }
 
-    /// Prepares to wait like [`acquire`](Self::acquire), with its own reference to the limiter.
+    /// Prepares to wait like [`acquire`](Self::acquire). The wait owns a reference to the limiter.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn acquire_owned(self: &Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
         Acquire::new(TokensRequest::new(Arc::clone(self), n))

@@ -47,7 +47,7 @@ pub enum SetQuotaError {
         /// The largest limit that the limiter accepts.
         most: u32,
     },
-    /// The limit differs from that of the limiter, which has a slot for each token.
+    /// The limiter has a slot for each token, and the quota's limit differs from their number.
     ///
     /// Only the window of such a limiter can be changed.
     FixedLimit,

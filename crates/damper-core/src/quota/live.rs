@@ -59,7 +59,7 @@ pub(crate) struct LiveQuota {
     initial: Quota,
     /// Another quota that the line has room for from the start.
     largest: Quota,
-    /// One more than the tick at which the line starts; 0 until the first use.
+    /// One more than the tick at which the line starts, or 0 before the first use.
     first: AtomicU64,
     published: Published<LineRecord, QuotaRecord>,
 }

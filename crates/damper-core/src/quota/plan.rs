@@ -217,7 +217,7 @@ impl Plan {
         self.burst
     }
 
-    /// Returns the tag by which plans are told apart.
+    /// Returns the tag that distinguishes plans.
     pub(crate) const fn tag(&self) -> NonZeroU8 {
         self.tag
     }

@@ -5,10 +5,10 @@
 //! two could have the same tokens for a while. Three rules keep the sum of the shares within the quota if every view
 //! arrives within the stated delay. A simulation of fleets found each rule necessary (`tests/core/limit/shares.rs`):
 //!
-//! - a member that gets no view for a while, its *fence*, stops, because it may be cut off;
-//! - a member uses the lowest of its shares by the views of the last delay and fence. When it gains a share, the others
-//!   have given it up by then, or have stopped;
-//! - a limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
+//! - A member that gets no view for a while, its *fence*, stops, because it may be cut off.
+//! - A member uses the lowest of its shares by the views of the last delay and fence. When it gains a share, the others
+//!   have given it up by then, or have stopped.
+//! - A limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
 
 use super::Quota;
 use crate::digest::Digest;
@@ -81,7 +81,9 @@ pub struct LiveShare<M> {
     now: Duration,
 }
 
-/// A member's part of the quota by one view, or by several that were merged; `None` if it has none.
+/// A member's part of the quota by one view, or by several that were merged.
+///
+/// The quota is `None` if the member has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     since: Duration,
@@ -95,7 +97,7 @@ struct Share {
 pub struct ShareTerms {
     /// The member's quota, for [`RateLimiter::set_share`](crate::RateLimiter::set_share); `None` refuses all.
     pub quota: Option<Quota>,
-    /// When the terms may change without a new view; `None` if only a view changes them.
+    /// When the terms may change without a new view. It is `None` if only a view changes them.
     pub ask_again_at: Option<Duration>,
 }
 

@@ -177,7 +177,7 @@ struct TextParts<'a> {
 }
 
 impl<'a> TextParts<'a> {
-    /// Returns the next part and its position; the part is empty at the end.
+    /// Returns the next part and its position. At the end the part is empty.
     fn next(&mut self) -> (usize, &'a str) {
         let rest = &self.text[self.at..];
         let start = self.at + (rest.len() - rest.trim_start().len());

@@ -50,7 +50,7 @@ const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the wo
 /// The most units that a tick brings, unless it brings more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
 
-/// The most fraction bits of a line whose rate is 0. Such a rate sets no bound of its own.
+/// The most fraction bits, F, of a line whose rate is 0. Such a rate sets no bound for F.
 const IDLE_FRACTION_BITS: u32 = 28;
 
 /// The most units that a tick may bring after a change of the quota.
@@ -115,7 +115,7 @@ pub trait Line: Copy {
         Self::from_parts(timeline, |index| sizes[index])
     }
 
-    /// Returns the position of the tick `now`, and counts waits from there.
+    /// Returns the position of the tick `now`. From then on, [`wait`](Self::wait) counts from this reading.
     #[inline]
     fn reading(&mut self, now: u64) -> u64 {
         self.timeline_mut().reading(now)
@@ -285,7 +285,7 @@ impl Timeline {
         self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)
     }
 
-    /// Returns the position of the tick `now`, and counts waits from there.
+    /// Returns the position of the tick `now`. From then on, [`wait`](Self::wait) counts from this reading.
     #[inline]
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
         let (units, product) = self.tempo.scale().units(now.wrapping_sub(self.origin) as i64);
@@ -512,7 +512,9 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// Returns the largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
+/// Returns the largest F with which a tick of `quota` is at most 4 units.
+///
+/// The deepest debt then fits `debt_bits`.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());

@@ -139,7 +139,8 @@ proptest! {
         clock.set_ticks(start);
         let lease = lease_on(&clock);
         let (mut now, mut tokens, mut end) = (0u64, 0u64, 0u64);
-        // A new lease ends at unit 0, which lies just ahead of a clock that starts before its wrap. This moves the end.
+        // A new lease ends at unit 0, which is just ahead of a clock that starts before its wrap. This renewal moves
+        // the end to the start.
         lease.renew(0, 0, start, &clock);
         for step in steps {
             let valid = now < end;

@@ -104,8 +104,8 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
 
     /// Sets the time after which a reservation counts as used in full, two minutes unless set.
     ///
-    /// Take the longest that a call lasts. A reservation that is never settled takes up the bound for two of these times
-    /// at most.
+    /// Set the longest time that a call can last. A reservation that is never settled takes up the bound for at most
+    /// two of these times.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///

@@ -161,8 +161,8 @@ impl SlidingLog {
             }
             let end = self.ring.after(place, wanted);
             let new = end.after(head);
-            // ORDERING: Release pairs with the Acquire above; a swap of another thread's head continues its release
-            // sequence. Relaxed on failure: the value read is dropped. loom-tests:
+            // ORDERING: Release pairs with the Acquire above. A swap of a head that another thread wrote continues that
+            // thread's release sequence. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
                 return LogCheck::Again;

@@ -48,13 +48,13 @@ const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u
 
 /// The content of a slot, compared with the lap of a token that belongs there.
 pub(super) enum Stamp {
-    /// The slot was stamped in the lap before.
+    /// The slot was stamped in the lap before the token's.
     LapBefore(u64),
-    /// The slot was stamped in the lap of the token itself, which was given back.
+    /// The slot was stamped in the token's own lap, and the token was given back.
     SameLap(u64),
-    /// The slot was not stamped in the lap before.
+    /// The slot was not stamped in the lap before the token's.
     Older,
-    /// The slot was stamped in a later lap: the token was taken long ago.
+    /// The slot was stamped in a later lap than the token's: the token was taken long ago.
     Newer,
 }
 

@@ -104,7 +104,7 @@ impl TokenLine {
         LineStart { alignment: Alignment::FirstRequest, missing, debt_bits: 61 }
     }
 
-    /// Returns how far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+    /// Returns how far the word lies ahead of the position `at`, in units, or 0 for a full bucket.
     #[inline]
     pub(crate) const fn debt(word: u64, at: u64) -> u64 {
         let ahead = word.wrapping_sub(at) as i64;

@@ -97,8 +97,7 @@ impl TokenBucket {
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, TakePosition) -> T) -> Result<T, Denied> {
-        // The fast path tries once. The slow path handles everything that the fast path cannot, also calls for 0
-        // tokens.
+        // The fast path tries once. The slow path handles all other cases, such as calls for 0 tokens.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {

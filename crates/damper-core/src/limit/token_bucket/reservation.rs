@@ -73,11 +73,11 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     ///
     /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters
     ///   in their order, or to the next call. Tokens that a full bucket has no room for are lost.
-    /// - A call that used more is charged the excess, as by [`charge`](crate::RateLimiter::charge): into debt if
+    /// - A call that used more is charged the excess, as [`charge`](crate::RateLimiter::charge) does: into debt if
     ///   necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is
     ///   repaid.
     /// - Before the tokens are [ready](Self::ready_in), unused ones do not exist yet and cannot go to others. They are
-    ///   given back only if nothing was taken since, as by [`cancel`](Self::cancel). Otherwise they count as used.
+    ///   given back only if nothing was taken since, as [`cancel`](Self::cancel) does. Otherwise they count as used.
     ///
     /// # Examples
     ///

@@ -33,7 +33,7 @@ enum Stage {
         offset: u64,
         word: u64,
     },
-    /// The thread has read the clock, at this step of the history.
+    /// The thread has read the clock, at the step `step` of the history.
     Clock {
         offset: u64,
         word: u64,

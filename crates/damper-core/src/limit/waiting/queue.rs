@@ -14,7 +14,7 @@ use core::time::Duration;
 /// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). No other crate can name
 /// the trait, so all queues are damper's own.
 pub trait Queue: Sealed {
-    /// A place in the order.
+    /// A place in the queue.
     #[doc(hidden)]
     type Place: Place;
 

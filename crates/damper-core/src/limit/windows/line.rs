@@ -8,10 +8,10 @@
 //!
 //! | the reading lies | the window that counts | why |
 //! |---|---|---|
-//! | in the word's window | that window | |
-//! | in a later one | the reading's; the word's has passed by their difference | |
-//! | in an earlier one | the word's | a clock that lags behind another thread's opens no second window for the same time |
-//! | in an earlier one, by more than a whole window and the most that the clock may step back | the one after the reading's, with what the word counts | the clock stepped back, or the limiter was unused until half of all numbers had passed |
+//! | in the word's window | the word's window | |
+//! | in a later window | the window of the reading | the word's window has passed, by as many windows as the numbers differ |
+//! | in an earlier window | the word's window | a clock that lags behind the clock of another thread opens no second window for the same time |
+//! | in an earlier window, by more than a whole window and the most that the clock may step back | the window after that of the reading, with the counts of the word | the clock stepped back, or the limiter was unused until half of all numbers had passed |
 //!
 //! The last row is sound because it opens no window: the count stays, and the next window opens only after more than
 //! a whole window of forward motion. (If the count went into the reading's own window, a clock that steps back and
