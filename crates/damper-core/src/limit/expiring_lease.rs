@@ -112,7 +112,7 @@ impl ExpiringLease {
         /// Creates a lease that holds nothing, for a clock of `frequency` ticks per second.
         #[must_use]
         pub const fn new(frequency: u64) -> Self {
-            // This is the largest power of two that is at most a millisecond.
+            // The unit is the largest power of two of ticks that is at most a millisecond.
             let millisecond = if frequency < 1_000 { 1 } else { frequency / 1_000 };
             Self { word: AtomicU64::new(0), shift: millisecond.ilog2() }
         }

@@ -183,7 +183,7 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
         Ok(Lease { limiter: self, size, held: 0 })
     }
 
-    /// Returns a lease like [`lease`](Self::lease), which owns a reference to the limiter.
+    /// Returns a lease as [`lease`](Self::lease) does. It owns a reference to the limiter.
     ///
     /// # Errors
     ///

@@ -59,7 +59,7 @@ pub trait PerKey {
         Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
     }
 
-    /// Returns the word of a bucket that owes at least as much as `one`, and as much as `other`.
+    /// Returns the word of a bucket that owes no less than either of `one` and `other`.
     fn greater(line: &Self::Line, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns the word of a bucket that owes nothing.

@@ -7,7 +7,7 @@ use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// The word of each limit that counts what is unsettled, and the bounds on them.
+/// The unsettled part of each limit, and the bounds on these parts.
 pub(super) struct Settling<L: Limits> {
     words: L::Each<Unsettled>,
     bounds: UnsettledBounds,
