@@ -9,7 +9,7 @@ use core::fmt;
 ///
 /// Only damper implements it. It lets code accept a limiter of any algorithm.
 pub trait Algorithm: sealed::Sealed {
-    /// Whether reservations of this algorithm give back what they did not use.
+    /// Whether reservations of this algorithm give back the tokens that were not used.
     #[doc(hidden)]
     const GIVES_BACK: bool = false;
 
@@ -23,7 +23,7 @@ pub trait Algorithm: sealed::Sealed {
         self.take_revocably(n, clock).map(|(allowed, _)| allowed)
     }
 
-    /// Returns the `n` tokens that were taken at `position`, except those that the line has refilled since.
+    /// Gives back the `n` tokens that were taken at `position`, except those that were refilled since.
     #[doc(hidden)]
     fn roll_back(&self, n: u32, position: TakePosition, clock: &impl Clock);
 
@@ -33,22 +33,25 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Loads what a decision depends on before the clock is read, for a decision on several limits.
     ///
-    /// It returns `None` if this limit has to be asked by [`refusal`](Algorithm::refusal) instead: before its first use,
-    /// without a limit, or if the algorithm has more than one word.
+    /// It returns `None` if this limit has to be asked by [`refusal`](Algorithm::refusal) instead: before its first
+    /// use, if the quota has no limit, or if the algorithm has more than one word.
     #[doc(hidden)]
     #[inline]
     fn look(&self) -> Option<Look> {
         None
     }
 
-    /// Decides about `n` tokens by a look and a reading of the clock after it. Writes nothing.
+    /// Decides about `n` tokens by an earlier [`look`](Algorithm::look) and a later reading of the clock. Writes
+    /// nothing.
     #[doc(hidden)]
     #[inline]
     fn judge(&self, _look: Look, _n: u32, _now: u64, _clock: &impl Clock) -> Verdict {
         Verdict::Undecided
     }
 
-    /// Takes what [`judge`](Algorithm::judge) allowed, unless the word has changed since the look. May fail spuriously.
+    /// Takes what [`judge`](Algorithm::judge) allowed, unless the word has changed since the look.
+    ///
+    /// It may fail spuriously.
     #[doc(hidden)]
     #[inline]
     fn take_judged(&self, _take: &JudgedTake) -> bool {
@@ -57,8 +60,8 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Returns the refusal that a check of `n` tokens would get now, if any. Takes nothing.
     ///
-    /// It writes only what a refused check writes: the start of the line at the first use, and the healing of a word that a
-    /// clock left behind when it stepped back.
+    /// It writes only what a refused check writes: the start of the line at the first use, and the repair of a word
+    /// that was written before the clock stepped back.
     #[doc(hidden)]
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
 
@@ -127,7 +130,7 @@ impl TakePosition {
     pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
 }
 
-/// The words that a look at a limit loaded.
+/// The epoch and the word that [`Algorithm::look`] loaded.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
@@ -156,7 +159,7 @@ pub struct JudgedTake {
 }
 
 impl Verdict {
-    /// Describes tokens that were taken already.
+    /// Creates the verdict on tokens that were taken already.
     pub(super) const fn taken(allowed: Allowed, position: TakePosition) -> Self {
         Self::Allowed(JudgedTake { word: 0, after: 0, position }, allowed)
     }

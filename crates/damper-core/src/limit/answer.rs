@@ -16,14 +16,16 @@ use core::time::Duration;
 
 /// The level of a bucket right after a decision, as plain numbers.
 ///
-/// Tokens and waits are computed from them on request. Few callers ask, so an answer that is returned from a function
-/// costs little more than one that is inlined.
+/// Tokens and waits are computed from them on request. Few callers ask for them, so an answer that is returned from a
+/// function costs little more than one that is inlined.
 #[derive(Clone, Copy)]
 struct Level {
     tempo: Tempo,
-    /// The units until the bucket is full; 0 or less if it is full, 0 if there is no line.
+    /// The units until the bucket is full, 0 or less if it is full.
+    ///
+    /// It is 0 if there is no line of tokens.
     ahead: i64,
-    /// The burst, in tokens; if there is no line, the tokens left.
+    /// The burst in tokens, or the tokens left if there is no line of tokens.
     most: u32,
     /// The soft limit of an allowed call, or the tokens that a denied one asked for.
     tokens: u32,
@@ -35,7 +37,7 @@ impl Level {
         Self { tempo: line.timeline().tempo(), ahead: word.wrapping_sub(at) as i64, most: line.burst(), tokens }
     }
 
-    /// Creates a level without a line.
+    /// Creates a level without a line of tokens, from the numbers of another algorithm.
     ///
     /// A wait of `ZERO`, which no real wait is, says that no wait brings the tokens.
     #[inline]
@@ -81,7 +83,7 @@ impl Level {
         }
     }
 
-    /// Returns the wait for the tokens that were asked for, of a call that does not exceed the burst.
+    /// Returns the wait for the tokens that were asked for, which must not exceed the burst.
     fn retry_after(&self) -> Option<Duration> {
         let ticks = self.tempo.waits().map_or_else(|| self.tempo.wait(self.missing()), |[_, wait]| wait);
         ticks.duration(self.tempo.frequency())
@@ -103,7 +105,7 @@ impl Allowed {
         Self { level: Level::of(line, word, at, 0) }
     }
 
-    /// Creates the answer of a level that was computed otherwise.
+    /// Creates a permission from the numbers of an algorithm without a line of tokens.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, Ticks::ZERO) }
@@ -121,7 +123,7 @@ impl Allowed {
 
     /// Returns whether fewer tokens are left than the [soft limit](super::RateLimiter::soft_limit).
     ///
-    /// It is time to warn then, or to shed calls that can wait. It returns `false` if no soft limit was set.
+    /// If so, it is time to warn, or to shed calls that can wait. It returns `false` if no soft limit was set.
     #[must_use]
     pub fn is_near_limit(&self) -> bool {
         self.remaining() < self.level.tokens
@@ -133,7 +135,7 @@ impl Allowed {
         self.level.remaining()
     }
 
-    /// Returns the time from the refusal until the bucket is full.
+    /// Returns the time from the decision until the bucket is full.
     ///
     /// It is rounded up to the clock's tick, and `None` if the bucket will never be full.
     #[must_use]
@@ -174,7 +176,7 @@ impl defmt::Format for Allowed {
     }
 }
 
-/// The refusal of a call whose tokens were not all there; it took none.
+/// The refusal of a call whose tokens were not all available. The call took none.
 ///
 /// It is owned, has 48 bytes, and is displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are
 /// computed on request. Two refusals are equal if all their methods return the same.
@@ -190,7 +192,7 @@ impl Denied {
         Self { level: Level::of(line, word, at, n) }
     }
 
-    /// Creates the refusal of a bucket for any other reason.
+    /// Creates the refusal of a bucket for the reason `error`.
     #[inline]
     pub(crate) fn new(line: &TokenLine, word: u64, at: u64, error: TakeError) -> Self {
         let wait = match error {
@@ -201,7 +203,7 @@ impl Denied {
         Self::counted_by(line.frequency(), line.remaining(word, at), line.resets_in(word, at), wait)
     }
 
-    /// Creates the refusal of a level that was computed otherwise.
+    /// Creates a refusal from the numbers of an algorithm without a line of tokens.
     ///
     /// A wait of 0 says that no wait helps, because the call asks for more than there can ever be.
     #[inline]
@@ -209,9 +211,9 @@ impl Denied {
         Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
     }
 
-    /// Creates the refusal of a limiter of your own: nothing is left, and all of it is back after `wait`.
+    /// Creates the refusal of a limiter of your own: no token is left, and all are back after `wait`.
     ///
-    /// The wait is kept in nanoseconds, at least one. Beyond 584 years no wait helps.
+    /// The wait is kept in nanoseconds, at least one. A wait of more than 584 years counts as never.
     ///
     /// # Examples
     ///
@@ -260,7 +262,7 @@ impl Denied {
 
     /// Returns whether the burst is 0.
     ///
-    /// All of the burst is there then, and yet no token remains.
+    /// The bucket is full then, and yet no token remains.
     fn allows_nothing(&self) -> bool {
         self.exceeds_burst() && self.remaining() == 0 && self.resets_in() == Some(Duration::ZERO)
     }
@@ -314,7 +316,7 @@ impl fmt::Display for Denied {
     }
 }
 
-/// Writes the sentence that is displayed, with the wait in microseconds, rounded up.
+/// Writes the sentence of `Display`, but with the wait in microseconds, rounded up.
 #[cfg(feature = "defmt")]
 impl defmt::Format for Denied {
     fn format(&self, f: defmt::Formatter<'_>) {
@@ -334,7 +336,7 @@ impl core::error::Error for Denied {}
 impl Denied {
     /// Returns the first refusal of a limit in an error's chain of sources, the error itself included.
     ///
-    /// For a refusal of a [`LimitSet`](super::LimitSet), it returns that of the limit that refused.
+    /// For a refusal of a [`LimitSet`](super::LimitSet), it returns what [`denied`](LimitSetDenied::denied) returns.
     ///
     /// # Examples
     ///

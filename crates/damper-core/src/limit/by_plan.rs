@@ -1,6 +1,6 @@
 //! The buckets of a keyed table under plans that come with each call.
 //!
-//! A level has the instant at which the bucket is full, and the tag of the plan by which it owes:
+//! A level has the instant at which the bucket is full, and the tag of the plan under which the debt was taken:
 //!
 //! ```text
 //!  55  48 47     0
@@ -71,7 +71,7 @@ impl PerKey for ByPlan {
     fn greater(_: &PlanClock, one: u64, other: u64, at: u64, _: &impl Clock) -> u64 {
         let (one_owes, other_owes) = (Self::owed_beats(one, at), Self::owed_beats(other, at));
         let (more, less) = if one_owes >= other_owes { (one, other) } else { (other, one) };
-        // The debt may be that of both.
+        // The tag is cleared if the debt may have been taken under both plans.
         let is_one = Self::tag(more) == Self::tag(less) || one_owes == 0 || other_owes == 0;
         if is_one { more } else { FULL_AT.put(FULL_AT.get(more)) }
     }

@@ -1,7 +1,7 @@
 //! Counterexamples of `proofs/run`, as tests.
 //!
-//! A failed proof prints the body of a test, which is pasted here and fails until the code is mended. The functions make the values that
-//! such a test begins with.
+//! A failed proof prints the body of a test, which is pasted here and fails until the code is mended. The functions
+//! below make the values that such a test begins with.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::windows::{CountedWindow, WindowLine};
@@ -26,7 +26,7 @@ impl Clock for Steady {
     }
 }
 
-/// Makes a timeline of its `[origin, start, mult, inverse, brought, shape, deepest_ever, behind]`.
+/// Makes a timeline from its `[origin, start, mult, inverse, brought, shape, deepest_ever, behind]`.
 fn timeline(fields: [u64; 8]) -> Timeline {
     Timeline::of_fields(fields, fields[6], false)
 }
@@ -45,7 +45,7 @@ fn shape(fraction_bits: u64) -> u64 {
     fraction_bits << 58 | 1 << 14 | 63 << 6
 }
 
-/// The values that the functions above make are those that the code makes of the same quota.
+/// Lines made by the functions above decide as lines that the code makes of the same quota.
 #[test]
 fn made_lines_decide_as_lines_of_the_code_do() {
     let quota = Quota::per_second(10).max_debt(5);

@@ -1,6 +1,6 @@
 //! A lease that ends at an instant.
 //!
-//! It has the tokens that a process holds of a limit that it shares with others.
+//! It holds the tokens that a process has of a limit which it shares with other processes.
 //!
 //! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
 //! checked against:
@@ -15,8 +15,8 @@
 //! | TOKENS | 24 | tokens | the tokens left, none of which counts after the end |
 //! | END | 40 | a power of two of ticks, from half a millisecond to a millisecond | the first unit in which nothing may be spent; wraps after 17 years or more |
 //!
-//! An end that seems more than 2^24 units ahead has passed, because no lease is that long. So a word that was
-//! forgotten is valid again for 2 hours or more every 17 years or more, with the tokens that it held.
+//! An end that seems more than 2^24 units ahead has passed, because no lease is that long. So a word that is never
+//! renewed becomes valid again for 2 hours or more every 17 years or more, with the tokens that it held.
 
 #[cfg(test)]
 mod tests;
@@ -37,9 +37,9 @@ const MOST: u32 = TOKENS.max() as u32;
 
 /// A lease that ends at an instant of a clock, for many threads.
 ///
-/// Its tokens were taken from a bucket elsewhere, which gives them to other holders after a while. So they are spent
-/// only while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end has
-/// passed holds nothing. Its tokens count as spent and must not be given back.
+/// Its tokens were taken from a bucket that processes share, which gives them to other holders after a while. So they
+/// are spent only while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end
+/// has passed holds nothing. Its tokens count as spent and must not be given back.
 ///
 /// The methods that do more than spend tokens ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
 /// number of spends. If two of them run at the same time, each is atomic but either may come first, so the caller has
@@ -51,7 +51,7 @@ const MOST: u32 = TOKENS.max() as u32;
 #[derive(Debug)]
 pub struct ExpiringLease {
     word: AtomicU64,
-    /// A unit of the end is 2^shift ticks.
+    /// The end is stored in units of 2^shift ticks.
     shift: u32,
 }
 
@@ -63,8 +63,8 @@ impl Snapshot {
     /// Returns whether a reading of the clock, in units, is before the end.
     #[inline]
     const fn is_before_end(self, unit: u64) -> bool {
-        // The difference is from 1 to `LONGEST` before the end. A field that wraps compares as well in the word's
-        // high bits.
+        // Before the end, `END - unit` is from 1 to `LONGEST`. The mask drops what the subtractions borrow, so that
+        // this holds across a wrap of the field too.
         END.get(self.0).wrapping_sub(unit).wrapping_sub(1) & END.max() < LONGEST
     }
 
@@ -112,7 +112,7 @@ impl ExpiringLease {
         /// Creates a lease that holds nothing, for a clock of `frequency` ticks per second.
         #[must_use]
         pub const fn new(frequency: u64) -> Self {
-            // This is the largest power of two that is at most a millisecond.
+            // The unit is the largest power of two of ticks that is at most a millisecond.
             let millisecond = if frequency < 1_000 { 1 } else { frequency / 1_000 };
             Self { word: AtomicU64::new(0), shift: millisecond.ilog2() }
         }
@@ -135,7 +135,7 @@ impl ExpiringLease {
                 return None;
             }
             let left = held.tokens().checked_sub(n)?;
-            // The lease holds at least `n`, so the field above lends no bit.
+            // The lease holds at least `n`, so the subtraction borrows no bit from the field above.
             if self.replace(held, Snapshot(held.0 - u64::from(n))) {
                 return Some(Spent { left, at });
             }
@@ -145,10 +145,10 @@ impl ExpiringLease {
 
     /// Drops up to `dropped` tokens, adds `granted`, and sets the end.
     ///
-    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended count again, so the caller drops
-    /// those that other holders may have. Nothing is spent from the unit on in which the tick `end` lies. So the end
-    /// is never late, and early by at most a millisecond and what the clock may step back. An end more than 2 hours
-    /// ahead of the clock counts as passed.
+    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended become valid again, so the caller
+    /// must drop those that other holders may have. Nothing is spent from the unit on in which the tick `end` lies. So
+    /// the lease never ends late, and early by at most a millisecond and what the clock may step back. An end more than
+    /// 2 hours ahead of the clock counts as passed.
     pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
         let end = self.unit(end.wrapping_sub(clock.max_step_back()));
         self.change(|held| {
@@ -180,7 +180,7 @@ impl ExpiringLease {
         Report { back: before.tokens() - unspent, unspent }
     }
 
-    /// Returns the tokens that can be spent now; 0 after the end.
+    /// Returns the tokens that can be spent now. After the end there are none.
     #[must_use]
     pub fn held(&self, clock: &impl Clock) -> u32 {
         let held = self.load();
@@ -189,8 +189,7 @@ impl ExpiringLease {
 
     #[inline]
     const fn unit(&self, tick: u64) -> u64 {
-        // The shift is at most 54, for a frequency that needs 64 bits. The mask tells the compiler that it is no
-        // longer than a word.
+        // The shift is at most 54, for a frequency that needs 64 bits. The mask tells the compiler that it is below 64.
         tick >> (self.shift & 63)
     }
 
@@ -205,14 +204,14 @@ impl ExpiringLease {
         }
     }
 
-    /// Changes the word by the clock, and returns the word before and the reading, in units.
+    /// Changes the word by a reading of the clock, and returns the word before and the reading, in units.
     fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
         let spin = SpinWait::new();
         loop {
             let held = self.load();
             let unit = self.unit(clock.now());
             let changed = next(held, unit);
-            // A word that stays as it is was so at the load.
+            // If the word stays the same, the load alone decides, and nothing is written.
             if changed == held || self.replace(held, changed) {
                 return (held, unit);
             }

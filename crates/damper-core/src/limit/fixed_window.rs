@@ -19,7 +19,7 @@ use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// The fields of a word, or of the level that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
 #[derive(Clone, Copy)]
 pub(super) struct FixedWindowFields {
     count: Field,

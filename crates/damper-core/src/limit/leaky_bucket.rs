@@ -116,11 +116,10 @@ impl Algorithm for LeakyBucket {
 
 /// The leaky bucket as a queue: requests leave one after another at a constant rate.
 ///
-/// The queue returns how long each request has to wait, and holds none itself: the caller waits that long and
-/// proceeds.
+/// The queue stores no requests: it returns how long each has to wait, and the caller waits that long and proceeds.
 ///
-/// The queue holds as many requests as the quota's burst, the one that is leaving included. Further ones overflow and are
-/// refused. A [`TokenBucket`] lets a burst through at once, while a queue spreads it out.
+/// The queue has room for as many requests as the quota's burst, the one that is leaving included. Further ones
+/// overflow and are refused. A [`TokenBucket`] lets a burst through at once, while a queue spreads it out.
 ///
 /// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each waits exactly as
 /// long as the queue says. A change of the quota applies to requests that enter after it. The others keep their waits.
@@ -174,7 +173,7 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the queue overflows; it says when there is room, or gives no time if nothing will ever leave.
+    /// [`Denied`] if the queue overflows. It says when there is room, and gives no time if nothing will ever leave.
     pub fn enter(&self) -> Result<Duration, Denied> {
         self.enter_n(1)
     }
@@ -183,8 +182,8 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// The next request leaves `n` intervals after it. A request of size 0 leaves at once.
     ///
-    /// The wait is rounded up to the clock's tick. (It is off by the 2^-58th part of the time in which the quota's deepest
-    /// debt is refilled, if that is longer than a tick: with ticks of a nanosecond, if the debt takes a decade.)
+    /// The wait is rounded up to the clock's tick. (If the quota's deepest debt takes more than a decade to be
+    /// refilled, on a clock of nanoseconds, the wait may be off by more than a tick: by the 2^-58th part of that time.)
     ///
     /// # Errors
     ///

@@ -1,9 +1,10 @@
 //! Leases: tokens that a thread takes many at a time and spends without touching shared memory.
 //!
 //! The leases hold a budget, which is set aside from the burst. The bucket can refill while leases hold its tokens, so
-//! the budget is left out of its capacity from construction on. Then `held + capacity - debt` never exceeds the burst,
-//! and the envelope is that of one bucket. (A capacity that follows the number of held tokens was seen to fail, both when
-//! a lease is created and when it is dropped.)
+//! its capacity is smaller than the burst by the budget from construction on. Then `held + capacity - debt` never
+//! exceeds the burst, and the leases and the bucket together allow no more than one bucket of the whole burst. (A
+//! capacity that follows the number of held tokens was seen to fail, both when a lease is created and when it is
+//! dropped.)
 //!
 //! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order another
 //! lease could fill up while these tokens are still to come back.
@@ -19,7 +20,7 @@ use crate::time::Clock;
 ///
 /// The budget is a number of tokens of the burst that are never in the bucket: they are for the leases to hold. The
 /// rest is the most that the bucket gives at once, to a check or to leases together, so a cost above it exceeds the
-/// burst. The envelope of leases and checks together is that of the quota. The burst of the quota has to exceed the
+/// burst. Leases and checks together are allowed no more than the quota. The burst of the quota has to exceed the
 /// budget, also when the quota is changed.
 ///
 /// # Examples
@@ -182,7 +183,7 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
         Ok(Lease { limiter: self, size, held: 0 })
     }
 
-    /// Returns a lease as [`lease`](Self::lease) does; it owns a reference to the limiter.
+    /// Returns a lease as [`lease`](Self::lease) does. It owns a reference to the limiter.
     ///
     /// # Errors
     ///
@@ -198,9 +199,9 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
 ///
 /// While they last, a check is a subtraction, without an atomic and without a look at the clock.
 ///
-/// It holds up to its size and is refilled when it is empty, with what the bucket has. Only its owner can spend the
-/// tokens: an idle lease strands them until it is [emptied](Lease::give_back) or dropped. A lease that is leaked (by
-/// `mem::forget`) keeps its part of the budget for ever.
+/// A lease holds up to its size. A check that finds too few tokens in it also takes from the bucket, and refills the
+/// lease. Only its owner can spend the tokens: an idle lease strands them until it is [emptied](Lease::give_back) or
+/// dropped. A lease that is leaked (by `mem::forget`) keeps its part of the budget for ever.
 ///
 /// Its tokens do not expire, and a change of the quota does not touch them.
 #[derive(Debug)]
@@ -212,7 +213,7 @@ pub struct Lease<L: LimiterRef<Algorithm = LeasingBucket>> {
 }
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
-    /// Spends one token if there is one, here or in the bucket.
+    /// Spends one token if there is one in the lease or in the bucket.
     ///
     /// # Errors
     ///
@@ -222,9 +223,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         self.check_n(1)
     }
 
-    /// Spends `n` tokens if all of them are there, else none.
-    ///
-    /// It counts the tokens of the lease and of the bucket together.
+    /// Spends `n` tokens if the lease and the bucket together have them, else none.
     ///
     /// # Errors
     ///
@@ -300,7 +299,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
     /// Gives all tokens back to the bucket.
     ///
-    /// Call it before the lease is idle. A bucket in debt takes the tokens too. Tokens beyond a full bucket are lost.
+    /// Call it before the lease becomes idle. A bucket in debt takes the tokens too. Tokens that a full bucket has no
+    /// room for are lost.
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
@@ -325,7 +325,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     fn drop(&mut self) {
-        // The tokens come before the budget: otherwise another lease could fill up while they are still to come back.
+        // The tokens are given back before the budget. Otherwise another lease could fill up while they are still to
+        // come back.
         self.give_back();
         // ORDERING: Release, as `LeasingBucket::claim` says.
         self.limiter.limiter().parts().0.unleased.fetch_add(self.size.into(), Ordering::Release);

@@ -7,17 +7,17 @@
 // | `rate_limiter` | a limit: an algorithm and a clock |
 // | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
-// | `leaky_bucket` | the token bucket seen from the other side |
+// | `leaky_bucket` | the token bucket, counted by what is taken instead of what is left |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
-// | `windows` | their common parts: the line of windows, and the decision on a word of counts |
+// | `windows` | the common parts of these two: the line of windows, and the decision on a word of counts |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | a word under a live quota: the loop around a decision, the compare-and-swap, the offset of refunds |
+// | `one_word` | the word of an algorithm: the loop around a decision, the compare-and-swap, the offset of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
-// | `by_plan` | a word of that table under a plan that comes with each call |
+// | `by_plan` | a word of the keyed table under a plan that comes with each call |
 // | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
-// | `waiting` | waiting until tokens are there, in order |
-// | `lease`, `striped` | tokens that are taken many at a time and spent where no other thread writes |
-// | `expiring_lease` | tokens of a bucket elsewhere that are good until an instant |
+// | `waiting` | waiting for tokens, in order |
+// | `lease`, `striped` | tokens that are taken many at a time and spent where few other threads write |
+// | `expiring_lease` | tokens of a bucket that processes share, which one of them holds until an instant |
 // | `limit_set` | several limits in one decision |
 // | `unsettled` | how much of a limit is reserved and not settled yet |
 // | `pausable` | a limiter that a server's `Retry-After` stops |

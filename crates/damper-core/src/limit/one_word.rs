@@ -1,7 +1,11 @@
-//! A word under a live quota: the loop around a decision on it, and the compare-and-swap.
+//! The word of an algorithm: the loop around a decision on it, and the compare-and-swap.
 //!
-//! A decision reads the epoch, the line, the word, the clock and the offset in this order. It validates the epoch before it
-//! reads the offset. Then it swaps the word. [`Drip`] explains the offset, by which refunds move the line.
+//! The quota is *live*: it can change in use, and each change starts a new *epoch* (`quota::live`). The quota's *line*
+//! gives each tick of the clock a *position*, which counts the tokens or windows that came until then
+//! (`quota::timeline`). Refunds move the line forward, by the *offset* ([`Drip`]).
+//!
+//! A decision reads the epoch, the line, the word, the clock and the offset in this order. It validates the epoch
+//! before it reads the offset. Then it swaps the word.
 
 use super::algorithm::{JudgedTake, Look, PreparedQuota};
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, QuotaChange, SetQuotaError};
@@ -9,19 +13,21 @@ use crate::sync::{AtomicU64, Claim, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 use core::marker::PhantomData;
 
-/// How often a thread backs off after it lost the swap to another one.
+/// How often a thread spins after it lost the swap to another thread.
 ///
-/// In `benches/peers`, two threads on one limiter take 58 ns a check with 1, 24 ns with 4 and 20 ns with 6. More than 4
-/// gains little and makes a thread wait longer.
+/// In `benches/peers`, two threads on one limiter take 58 ns a check with 1 spin, 24 ns with 4 and 20 ns with 6. More
+/// than 4 spins gain little and make a thread wait longer.
 const SPINS: u32 = 4;
 
-/// A word under a live quota. The word is a position on the quota's line, or counts its windows.
+/// An atomic word and the live quota that it is read under.
+///
+/// The word is a position on the quota's line, or counts tokens in a window.
 ///
 /// The type of `drip` says whether refunds move the line.
 #[derive(Debug)]
 pub(super) struct OneWord<L, D = ()> {
     word: AtomicU64,
-    /// Beside the word, so that a check finds both in one cache line.
+    /// The offset lies beside the word, so that a check finds both in one cache line.
     drip: D,
     quota: LiveQuota,
     line: PhantomData<fn() -> L>,
@@ -32,9 +38,9 @@ pub(super) struct OneWord<L, D = ()> {
 pub(super) struct Observed<L> {
     pub(super) line: L,
     pub(super) word: u64,
-    /// The position of the clock's reading, offset included.
+    /// The position at the clock's reading, with the offset added.
     pub(super) at: u64,
-    /// How far refunds had moved the line ahead of its clock.
+    /// How far refunds had moved the line forward, in units.
     pub(super) offset: u64,
 }
 
@@ -45,13 +51,13 @@ pub(super) enum Step<T> {
     Put(u64, T),
     /// Leaves the word alone.
     Keep(T),
-    /// Replaces a word from before a clock stepped back by this one, and decides again.
+    /// Replaces a word that was written before the clock stepped back, and decides again.
     Heal(u64),
 }
 
 impl<L> OneWord<L> {
     const_unless_loom! {
-        /// Creates a word of 0 under `quota`, on a line that begins as `start` says.
+        /// Creates a word of 0 under `quota`, whose line begins as `start` says.
         pub(super) const fn new(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: (), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
@@ -71,7 +77,7 @@ impl<L> OneWord<L, Drip> {
         }
     }
 
-    /// Makes room for the quota `largest`, before the first use.
+    /// Prepares for a later change to the quota `largest`. Call it before the first use.
     pub(super) const fn make_room_for(&mut self, largest: Quota) {
         self.quota.make_room_for(largest);
     }
@@ -85,7 +91,7 @@ impl<L: Line> OneWord<L, Drip> {
         let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
-            // Before the word: if the swap succeeds the offset was the same throughout.
+            // The offset is loaded before the word. If the swap then succeeds, the offset was the same throughout.
             let offset = self.drip.before_refund();
             if let Some((line, word, at)) = self.read(epoch, line, clock) {
                 let units = missing(&line, word, at.wrapping_add(offset));
@@ -116,12 +122,12 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
     }
 
-    /// Keeps other changers of the quota out until the claim is dropped.
+    /// Claims the right to change the quota. Other callers get an error until the claim is dropped.
     pub(super) fn claim(&self) -> Result<Claim<'_>, SetQuotaError> {
         self.quota.claim()
     }
 
-    /// Prepares to put a quota in force, for the changer that has the claim.
+    /// Prepares to put a quota in force, under a claim that the caller holds.
     pub(super) fn prepare_under<'a>(
         &'a self,
         claim: Claim<'a>,
@@ -131,7 +137,9 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.prepare_under::<L>(claim, quota, clock)
     }
 
-    /// Observes once, for the fast path. `None` without a line or a limit, or if the quota changed meanwhile.
+    /// Reads the inputs of a decision once, for the fast path.
+    ///
+    /// Returns `None` if the line has not started, the quota has no limit, or it changed meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, because it computes the \
@@ -145,7 +153,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Loads the epoch and the word, for a decision whose clock is read later, once for several words.
     ///
-    /// `None` without a line or a limit.
+    /// Returns `None` if the line has not started or the quota has no limit.
     #[inline]
     pub(super) fn load(&self) -> Option<Look> {
         let epoch = self.quota.limited_epoch()?;
@@ -154,10 +162,12 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Look { epoch, word: self.word.load(Ordering::Relaxed) })
     }
 
-    /// Completes a look by a reading of the clock after it. `None` if the quota changed meanwhile.
+    /// Completes `look` by the clock's reading `now`, which was made after it.
     ///
-    /// The epoch, the word, the clock and the offset are read in the order of a single decision. The line may come after
-    /// the clock, because it counts only if the epoch is still the same.
+    /// Returns `None` if the quota changed meanwhile.
+    ///
+    /// The epoch, the word, the clock and the offset are read in the order of a decision on one limit. The line may be
+    /// read after the clock, because it is used only if the epoch is still the same.
     #[inline]
     pub(super) fn observed_at(&self, look: Look, now: u64) -> Option<Observed<L>> {
         let mut line: L = self.quota.line_for_fast_path(look.epoch);
@@ -165,12 +175,14 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         if !self.quota.is_current(look.epoch) {
             return None;
         }
-        // After the word and the clock, as `Drip` says.
+        // The offset is read after the word and the clock. `Drip` says why.
         let offset = self.drip.offset();
         Some(Observed { line, word: look.word, at: at.wrapping_add(offset), offset })
     }
 
-    /// Takes what was judged, and returns whether it did. May fail spuriously.
+    /// Takes the judged tokens unless the word has changed, and returns whether it did.
+    ///
+    /// It may fail spuriously.
     #[inline]
     pub(super) fn take_judged(&self, &JudgedTake { word, after, .. }: &JudgedTake) -> bool {
         after == word || self.replace(word, after)
@@ -179,18 +191,19 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     #[inline]
     fn look(&self, epoch: usize, line: L, clock: &impl Clock) -> Option<Observed<L>> {
         let (line, word, at) = self.read(epoch, line, clock)?;
-        // After the word and the clock, as `Drip` says.
+        // The offset is read after the word and the clock. `Drip` says why.
         let offset = self.drip.offset();
         Some(Observed { line, word, at: at.wrapping_add(offset), offset })
     }
 
     /// Reads the word and the clock, and returns the line, the word and the position without the offset.
     ///
-    /// `None` if the quota changed meanwhile.
+    /// Returns `None` if the quota changed meanwhile.
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
-        // The word first, then the clock: only a clock that stepped back can then find the word beyond the deepest
-        // debt, never a thread that was stopped between the two. loom-tests: bucket::stale_reading_keeps_legal_debt.
+        // The word is loaded before the clock is read. So a thread that is stopped between the two never finds the word
+        // beyond the deepest debt. Only if the clock stepped back does it. loom-tests:
+        // bucket::stale_reading_keeps_legal_debt.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
         // `replace`: a thread that reads a word written in a later epoch sees that epoch there, and does not judge the
         // word by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
@@ -199,11 +212,14 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.is_current(epoch).then_some((line, word, at))
     }
 
-    /// Returns what `look` makes of the inputs. Changes nothing, and is not a first use of the limiter.
+    /// Returns what `look` computes from the inputs of a decision. Changes nothing.
+    ///
+    /// It does not start the line either, so it is not a first use of the limiter.
     #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
         let spin_wait = SpinWait::new();
-        // `look` is called in one place, so that unused parts of its answer are not computed.
+        // `look` is called in only one place, so that the parts of its answer which the caller does not use are not
+        // computed.
         loop {
             if let Some(observed) = self.observed(clock) {
                 return look(&observed);
@@ -215,7 +231,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     #[inline]
     fn observed(&self, clock: &impl Clock) -> Option<Observed<L>> {
         if let Some(mut line) = self.quota.unsettled_line::<L>(clock) {
-            // Nothing was taken and nothing refunded.
+            // The limiter was not used yet, so nothing was taken and nothing refunded.
             let at = line.reading(clock.now());
             return Some(Observed { line, word: 0, at, offset: 0 });
         }
@@ -249,10 +265,10 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// Swaps the word from `old` to `new`, and returns whether it succeeded. May fail spuriously.
     #[inline]
     pub(super) fn replace(&self, old: u64, new: u64) -> bool {
-        // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap upon another's continues
-        // its release sequence, so a thread that reads this word sees the epochs of all before it. Relaxed on
-        // failure: the value read is dropped. loom-tests: bucket::burst_is_never_exceeded,
-        // live_quota::old_record_keeps_legal_debt.
+        // ORDERING: Release pairs with the Acquire fence that follows the load in `read`. A swap of a word that another
+        // thread wrote continues that thread's release sequence, so a thread that reads this word sees the epochs of
+        // all earlier swaps. Relaxed on failure: the value read is dropped. loom-tests:
+        // bucket::burst_is_never_exceeded, live_quota::old_record_keeps_legal_debt.
         self.word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
@@ -265,7 +281,7 @@ pub(super) trait Offset {
     fn offset(&self) -> u64;
 }
 
-/// No offset: the line of an algorithm without refunds.
+/// Adds no offset: the algorithm has no refunds that move its line.
 impl Offset for () {
     #[inline]
     fn offset(&self) -> u64 {
@@ -276,18 +292,18 @@ impl Offset for () {
 /// The sum of all refunds to a line, in units. It wraps as positions do.
 ///
 /// A refund moves the line of tokens forward instead of the word back. So waiters are served earlier, newcomers see the
-/// refund too, and no caller overtakes another. If it moved the word back, it could repay nothing while a thread
-/// waits, because the place of that thread is fixed. The position at a reading of the clock is `line(now) + offset`.
-/// The offset only grows.
+/// refund too, and no caller overtakes another. If it moved the word back, it could give nothing back while a thread
+/// waits, because that thread waits for a fixed position. The position at a reading of the clock is `line(now) +
+/// offset`. The offset only grows.
 ///
-/// - A decision reads the word, then the clock, then the offset. An offset read before the word would make a legal debt
-///   look like one left by a clock that stepped back, and heal it away. With an offset older than the reading of the
-///   clock, refunds from before that reading would widen the envelope.
+/// - A decision reads the word, then the clock, then the offset. If it read the offset before the word, a legal debt
+///   could look like one left by a clock that stepped back, and would be healed away. If it read the offset before the
+///   clock, refunds from before the reading of the clock could exceed the bound below.
 /// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds at
 ///   most the distance from the position to the word, so that it never fills a bucket beyond full.
-/// - A roll-back lowers the word. It measures what was repaid since the take on the line without the offset, because a
-///   refund in between repaid other tokens.
-/// - When the quota changes, the line is bent without the offset.
+/// - A roll-back lowers the word. It leaves the offset out when it computes how many tokens the line has brought since
+///   the take, because a refund in between gave back other tokens.
+/// - A change of the quota computes the new line without the offset.
 ///
 /// In any interval the tokens taken are at most the sum of the burst, what the line brings, and the refunds between the
 /// first call's reading of the clock and the last call's reading of the offset.

@@ -26,13 +26,14 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 /// the first caller that gets such a response pauses the limiter, and all others wait too instead of asking the server
 /// again. Share it by reference, in a `static` or an `Arc`.
 ///
-/// A pause only grows. One that would end earlier than the present pause changes nothing, and there is no way to end one
-/// early, because the server may have asked another caller to wait longer. While the limiter is paused, its tokens stay
-/// where they are and refill. The refusal names the rest of the pause; the limiter itself is asked only after it, and may
-/// refuse then.
+/// A pause only grows. One that would end earlier than the present pause changes nothing. No pause can be ended early,
+/// because the server may have asked another caller to wait longer. During a pause no tokens are taken, and they refill
+/// as usual. A refusal during a pause gives the rest of the pause. The limiter itself is asked only after the pause,
+/// and may refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
-/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it directly are not stopped.
+/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it
+/// directly are not stopped.
 ///
 /// # Clocks
 ///
@@ -81,7 +82,7 @@ pub struct Pausable<L, C = DefaultClock> {
     until: AtomicU64,
     /// The longest pause so far, in ticks.
     longest: AtomicU64,
-    /// The return after a pause.
+    /// How calls return after a pause. If it is `None`, all return at once.
     ramp: Option<Ramp>,
     turns: Turns,
     clock: C,
@@ -118,9 +119,9 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Lets a growing share of the calls ask the limiter after a pause. Default: all calls at once.
     ///
-    /// The ramp begins when the pause ends, so the callers that have waited for that do not all come at once. Calls are spread as by a
-    /// [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call says when twice as many pass. A later
-    /// pause begins a ramp of its own.
+    /// The ramp begins when the pause ends, so the callers that have waited for that do not all come at once. Calls are
+    /// spread as by a [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call gives the
+    /// time until twice as many calls pass. A later pause begins a ramp of its own.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl<L, C: Clock> Pausable<L, C> {
         if ticks == 0 {
             return;
         }
-        // ORDERING: Relaxed: `until`, stored below with Release, publishes it. It only grows.
+        // ORDERING: Relaxed: `longest` only grows, and the Release swap of `until` below publishes it.
         let mut longest = self.longest.load(Ordering::Relaxed);
         while longest < ticks {
             match self.longest.compare_exchange_weak(longest, ticks, Ordering::Relaxed, Ordering::Relaxed) {
@@ -179,7 +180,7 @@ impl<L, C: Clock> Pausable<L, C> {
             }
             // If the end falls on the tick that stands for "never paused", the pause ends a tick later.
             let next = now.wrapping_add(ticks).max(NEVER_PAUSED + 1);
-            // ORDERING: Release pairs with the Acquire load in `rest`; publishes `longest`. loom-tests:
+            // ORDERING: Release pairs with the Acquire load in `rest` and publishes `longest`. loom-tests:
             // pausable::longer_of_two_pauses_stands, pausable::longer_pause_leaves_no_gap.
             match self.until.compare_exchange_weak(until, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return,
@@ -221,11 +222,11 @@ impl<L, C: Clock> Pausable<L, C> {
         }
     }
 
-    /// Returns how many ticks after `now` the pause ends; 0 if it has ended.
+    /// Returns how many ticks after `now` the pause ends, or 0 if it has ended.
     fn ahead(&self, until: u64, now: u64) -> u64 {
         let ahead = until.wrapping_sub(now);
-        // The extra tick is for an end that `pause_for` moved by one. An end in the past lies more than half the
-        // circle ahead.
+        // The extra tick is for an end that `pause_for` moved by one. An end in the past seems to lie more than 2^63
+        // ticks ahead.
         let skew = self.clock.max_step_back().saturating_add(1);
         // ORDERING: Relaxed: `until` was read before with Acquire, which orders it.
         let farthest = self.longest.load(Ordering::Relaxed).saturating_add(skew).min(i64::MAX as u64);
@@ -238,7 +239,7 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Returns the refusal of `n` tokens while the limiter is paused or returns from a pause.
     ///
-    /// `turn` takes a turn of the ramp, or looks at the next.
+    /// `turn` takes the next turn of the ramp, or only looks at it.
     #[inline]
     fn refusal(&self, n: u32, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Denied> {
         // ORDERING: Acquire, as in `rest`.
@@ -252,9 +253,9 @@ impl<L, C: Clock> Pausable<L, C> {
         Some(Denied::counted_by(self.frequency(), 0, rest, rest))
     }
 
-    /// Asks for a turn of the ramp after the pause that ended at `until`.
+    /// Returns the wait of a call that the ramp refuses, after the pause that ended at `until`.
     ///
-    /// If it is not one of the share, returns when the share has doubled.
+    /// The wait lasts until twice as many calls pass. `None` lets this call pass.
     fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
         let ramp = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
@@ -320,7 +321,7 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
         }
     }
 
-    /// Returns how much of the limit is used; while the limiter is paused, all of it.
+    /// Returns how much of the limit is used. While the limiter is paused, all of it is.
     fn usage(&self) -> Usage {
         let usage = self.limiter.usage();
         match self.rest() {

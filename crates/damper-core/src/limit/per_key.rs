@@ -1,7 +1,7 @@
 //! The algorithms in the keyed table.
 //!
-//! A bucket has 56 bits there. [`PerKey`] is what the table asks of them, and [`UnderQuota`] decides under the quota
-//! that the buckets of a tier share.
+//! The bucket of a key has 56 bits there. [`PerKey`] has the operations that the table needs. [`UnderQuota`] decides
+//! under the quota of a *tier*. (A tier is one of the table's quotas, with its line.)
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -12,7 +12,7 @@ use crate::time::{Clock, Ticks};
 /// The number of bits of a level, the part of a word that the table stores.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
-/// A quarter of the circle of levels, in units.
+/// The most units that a bucket may owe: a quarter of those after which levels wrap.
 ///
 /// A level further ahead could be mistaken for one that lies behind.
 const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
@@ -24,9 +24,9 @@ pub trait KeyedAlgorithm: UnderQuota {}
 
 impl<A: UnderQuota> KeyedAlgorithm for A {}
 
-/// A bucket that the keyed table keeps.
+/// An algorithm of the buckets that the keyed table keeps.
 ///
-/// A *level* is the form that the table stores. A *word* is the value of a level at a reading of the clock.
+/// A *level* is the form in which the table stores a bucket. A *word* is a level, decoded at a reading of the clock.
 pub trait PerKey {
     /// The line of the table's tiers.
     type Line: Line;
@@ -34,24 +34,24 @@ pub trait PerKey {
     /// Whether the algorithm counts by windows.
     const BY_WINDOWS: bool;
 
-    /// Whether quotas come with the calls, as plans. Default: the table has them.
+    /// Whether quotas come with the calls, as plans. By default the table has them.
     const BY_PLAN: bool = false;
 
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// Returns the word of a level. A level out of range counts as that of an idle bucket.
+    /// Returns the word of a level. A level out of the range of debts counts as an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
-    /// Returns whether a check of one token would be refused now, if the bucket's quota is known.
+    /// Returns whether a check of one token would be refused now. It is `false` if only calls know the quota.
     fn is_exhausted(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> bool;
 
     /// Returns the wait until the bucket owes nothing.
     fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
 
-    /// Returns how much the bucket owes, in units of the time that repaying takes; 0 if it owes nothing.
+    /// Returns how much the bucket owes, in units of the time that repaying takes, or 0 if it owes nothing.
     ///
-    /// The weights of one tier can be compared.
+    /// Only weights of one tier can be compared.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns whether a level owes anything: whether the [`weight`](Self::weight) of its word is above 0.
@@ -59,7 +59,7 @@ pub trait PerKey {
         Self::weight(line, Self::word(line, level, at, clock), at, clock) > 0
     }
 
-    /// Returns the word of a bucket that owes as much as each of these two.
+    /// Returns the word of a bucket that owes no less than either of `one` and `other`.
     fn greater(line: &Self::Line, one: u64, other: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns the word of a bucket that owes nothing.
@@ -68,10 +68,10 @@ pub trait PerKey {
     /// Returns the debt of a word in terms that hold for another quota too.
     fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Debt;
 
-    /// Returns the word of a bucket that owes at least `owed`, up to a quarter of the circle of levels.
+    /// Returns the word of a bucket that owes at least `owed`, up to a quarter of the range of levels.
     fn owing(line: &Self::Line, at: u64, owed: Debt) -> u64;
 
-    /// Returns the most tokens (or windows) that the bucket of [`owing`](Self::owing) may owe.
+    /// Returns the most tokens (or windows) that the bucket which [`owing`](Self::owing) returns may owe.
     fn reach(line: &Self::Line, owed: Debt) -> u64;
 }
 
@@ -100,7 +100,7 @@ pub trait UnderQuota: PerKey {
     /// Returns the word after giving back tokens, except those that the line has refilled since the take.
     fn roll_back(line: &Self::Line, word: u64, at: u64, n: u32, receipt: u64) -> u64;
 
-    /// Returns how much of `n` can be booked after the fact, and the word after booking it.
+    /// Returns how many of `n` tokens can be booked after the fact, and the word after booking them.
     fn charge(line: &Self::Line, word: u64, at: u64, n: u32) -> (u32, u64);
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the word after it.
@@ -115,7 +115,7 @@ impl PerKey for TokenBucket {
 
     const BY_WINDOWS: bool = false;
 
-    /// Ignores the alignment: tokens arrive from the first use on.
+    /// Returns the same start for every alignment, because tokens arrive from the first use on.
     fn line_start(_: Alignment) -> LineStart {
         TokenLine::IN_LEVELS
     }
@@ -141,7 +141,7 @@ impl PerKey for TokenBucket {
     #[inline]
     fn owes(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> bool {
         let ahead = ahead(level, at);
-        // A level out of range owes nothing.
+        // A level behind the position, or out of the range of debts, owes nothing.
         ahead > 0 && TokenLine::debt(line.word_ahead(ahead, at, clock), at) > 0
     }
 
@@ -203,8 +203,8 @@ impl UnderQuota for TokenBucket {
     }
 
     fn roll_back(line: &TokenLine, word: u64, at: u64, n: u32, receipt: u64) -> u64 {
-        // Unlike `roll_back` also below empty: the waiters of a key tolerate a word that moves back, see
-        // `keyed::table::waiting`.
+        // Unlike `TokenLine::roll_back`, this also gives tokens back below empty. The waiters of a key tolerate a word
+        // that moves back, see `keyed::table::waiting`.
         line.take_back(word, at, n, receipt)
     }
 
@@ -236,10 +236,10 @@ pub struct Debt {
 impl Debt {
     pub(crate) const NOTHING: Self = Self { wait: Ticks::ZERO, tokens: 0 };
 
-    /// More than any key can owe.
+    /// A debt of more than any key can owe.
     pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
 
-    /// Returns the debt that a successor inherits: everything, if this one would never be repaid.
+    /// Returns the debt that the next owner of a slot inherits: everything, if this one is never repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
     }
@@ -250,7 +250,7 @@ impl Debt {
         Self { wait, tokens: self.tokens.saturating_add(tokens) }
     }
 
-    /// Creates a debt that ends by itself after a time: one in windows, or under a plan.
+    /// Creates a debt that ends after a time, as debts in windows and under plans do.
     pub(crate) const fn of_time(wait: Ticks) -> Self {
         Self { wait, tokens: 0 }
     }
@@ -268,7 +268,7 @@ fn debt(line: &TokenLine, Debt { wait, tokens }: Debt) -> u64 {
     units.min(MOST_OWED)
 }
 
-/// Returns how many bits a unit of the line is above 2^-61 tokens.
+/// Returns how many bits lie between a unit of the line and 2^-61 tokens.
 fn bits_below_units(line: &TokenLine) -> u32 {
     61 - line.timeline().fraction_bits()
 }

@@ -1,14 +1,15 @@
 //! A bucket under a plan that comes with each call: decisions on its level, free of atomics.
 //!
-//! The level of a bucket is the instant at which it is full, and the tag of the plan by which it owes. A layout says
-//! where both stand in it. A call decodes the instant to a position on the line of its plan, decides as every token
-//! bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that is exact.
+//! The level of a bucket is the instant at which it is full, and the tag of the plan under which its debt was taken. A
+//! layout says which bits each of them has. A call decodes the instant to a position on the line of its plan, decides
+//! as every token bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that
+//! is exact.
 //!
-//! **When plans mix on one level**, each plan stays in its own envelope. A key that changes from plan 1 to plan 2 gets
-//! at most `B2·(1 - W1/W2) + 1` tokens more than the greater burst and what the rates bring. `B` is a burst and `W`
-//! the time of its refill; with equal times it gets none more. A check does not cut a debt to the depth of a shallower
-//! plan. When it did, a client that changed its plan with each request made 1,895 calls an hour under a plan of one a
-//! day. Only `replanned` cuts a debt, once.
+//! **When plans mix on one level**, each plan alone still allows no more than its quota. A key that changes from plan 1
+//! to plan 2 gets at most `B2·(1 - W1/W2) + 1` tokens more than the greater burst and what the rates bring. `B2` is the
+//! burst of plan 2. `W1` and `W2` are the times in which the bursts of the two plans are refilled. With equal times the
+//! key gets none more. A check does not cut a debt to the depth of a shallower plan. When it did, a client that changed
+//! its plan with each request made 1,895 calls an hour under a plan of one a day. Only `replanned` cuts a debt, once.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, Usage};
@@ -19,7 +20,7 @@ use crate::time::Clock;
 /// The tag of a bucket whose debt was taken under several plans, or that owes nothing.
 const SEVERAL: u64 = 0;
 
-/// A bucket as a plan reads it.
+/// A bucket, decoded under a plan.
 struct Bucket {
     line: TokenLine,
     /// The position of the reading.
@@ -44,11 +45,12 @@ impl Bucket {
     fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
         let after = self.line.take(self.word, self.here, n).ok()?;
         let left = self.line.remaining(after, self.here);
-        // A call that takes nothing leaves everything. Where `keep` is 0, what is left is computed only if it is used.
+        // A call for 0 tokens is allowed, whatever is left. `keep` is compared first, so that a call without it does
+        // not compute `left` unless the caller uses it.
         if keep > 0 && left < keep && n > 0 { None } else { Some((after, left)) }
     }
 
-    /// Returns the refusal of `n` tokens of which `keep` have to be left.
+    /// Returns the refusal of `n` tokens after which `keep` have to be left.
     #[cold]
     fn denied(&self, n: u32, keep: u32) -> Denied {
         match n.checked_add(keep) {
@@ -70,7 +72,9 @@ pub(crate) trait PlannedLevel {
     /// The beat at which the bucket is full, modulo the field's size.
     const FULL_AT: Field;
 
-    /// The tag of the plan under which all of the debt was taken; `None` where all calls bring the same plan.
+    /// The tag of the plan under which all of the debt was taken.
+    ///
+    /// It is `None` where all calls bring the same plan.
     const TAG: Option<Field>;
 
     /// Returns how many beats it takes until the bucket is full.
@@ -86,15 +90,15 @@ pub(crate) trait PlannedLevel {
         Self::TAG.map_or(SEVERAL, |tag| tag.get(level))
     }
 
-    /// Returns the level of a bucket that is full in so many beats.
+    /// Returns the level of a bucket that is full after `beats`.
     #[inline]
     fn full_in(tag: u64, at: u64, beats: u64) -> u64 {
         Self::TAG.map_or(0, |field| field.put(tag)) | Self::FULL_AT.put(at.wrapping_add(beats))
     }
 
-    /// Returns the level, or that of an idle bucket if it owes more than `line` expects of any plan.
+    /// Returns `level`, or that of an idle bucket if it owes more than any plan that `line` knows of allows.
     ///
-    /// A clock that stepped back left such a level, or no call wrote it for most of a circle.
+    /// Such a level was left by a clock that stepped back, or was written so long ago that instants have wrapped since.
     #[inline]
     fn healed(line: &PlanClock, level: u64, at: u64, clock: &impl Clock) -> u64 {
         let owed = Self::owed_beats(level, at);
@@ -110,7 +114,7 @@ pub(crate) trait PlannedLevel {
         if Self::owed_beats(level, at) == 0 || Self::tag(level) == own { own } else { SEVERAL }
     }
 
-    /// Returns how many of `n` tokens there are, and the level after taking them.
+    /// Returns how many of `n` tokens are available, and the level after taking them.
     #[cfg(target_has_atomic = "64")]
     fn take_up_to(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
         let bucket = Bucket::read::<Self>(plan, level, at);
@@ -121,7 +125,8 @@ pub(crate) trait PlannedLevel {
 
     /// Takes as [`take`](Self::take) does, on the fast path.
     ///
-    /// `None` if the bucket is below empty, if the plan has no limit, or if `n` and `keep` are more than any burst.
+    /// Returns `None` if the bucket is below empty, if the plan has no limit, or if the sum of `n` and `keep`
+    /// overflows.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take_straight(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Option<Result<(u64, u32), Denied>> {
@@ -129,9 +134,10 @@ pub(crate) trait PlannedLevel {
         match bucket.take(n, keep) {
             Some(_) if plan.is_unlimited() => None,
             Some((after, left)) => Some(Ok((bucket.level::<Self>(Self::tag_after(level, at, plan), after, at), left))),
-            // It may be a bucket whose clock stepped back, which the slow path heals.
+            // The clock of such a bucket may have stepped back. The slow path heals it.
             None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
-            // A sum that overflows is for the slow path. No function here is given the bucket, which would have to be in memory.
+            // The slow path refuses a sum that overflows. `bucket` is passed to no function here, because it would have
+            // to be in memory for that.
             None => Some(Err(Denied::of(&bucket.line, bucket.word, bucket.here, n.checked_add(keep)?))),
         }
     }
@@ -164,7 +170,8 @@ pub(crate) trait PlannedLevel {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        // A debt under another plan alone was converted to it, and the tokens last another time now.
+        // If all of the debt is under another plan, `replanned` may have converted it. A token then lasts another time
+        // than under `plan`, so none is given back.
         if plan.is_unlimited()
             || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
         {
@@ -175,7 +182,7 @@ pub(crate) trait PlannedLevel {
         (given, if given == 0 { level } else { bucket.level::<Self>(Self::tag(level), word, at) })
     }
 
-    /// Returns how much of `n` can be booked after the fact, and the level after booking it.
+    /// Returns how many of `n` tokens can be booked after the fact, and the level after booking them.
     fn charge(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let (booked, word) = bucket.line.charge(bucket.word, bucket.here, n);
@@ -189,10 +196,10 @@ pub(crate) trait PlannedLevel {
             .with_debt(line.debt_in_tokens(word, here))
     }
 
-    /// Returns the level that owes as many tokens under `new` as this one does under `old`.
+    /// Returns the level that owes as many tokens under `new` as `level` does under `old`.
     ///
-    /// It is the same level if the debt was not taken under `old` alone. A debt that is deeper than `new` allows is cut
-    /// to that.
+    /// It returns `level` itself if the debt was not taken under `old` alone. A debt that is deeper than `new` allows
+    /// is cut to the depth of `new`.
     #[cfg(feature = "alloc")]
     fn replanned(old: &Plan, new: &Plan, level: u64, at: u64) -> u64 {
         let (from, to) = (u64::from(old.tag().get()), u64::from(new.tag().get()));

@@ -14,10 +14,11 @@ use core::time::Duration;
 /// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
 ///
 /// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks, at most `burst + rate ·
-/// (t + 1 tick)` tokens are allowed, whatever the threads, costs and pattern of calls. No token comes late.
+/// (t + 1 tick)` tokens are allowed, whatever the threads, costs and pattern of calls. No token comes late: a call is
+/// allowed as soon as the quota has brought its tokens.
 ///
-/// The first call reads the clock's frequency and starts the line of tokens. With the default clock it may also calibrate
-/// the clock, see [`Monotonic`](crate::Monotonic).
+/// The first call reads the clock's frequency and fixes the instant from which tokens arrive. With the default clock it
+/// may also calibrate the clock, see [`Monotonic`](crate::Monotonic).
 ///
 /// # Memory ordering
 ///
@@ -70,13 +71,14 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
 impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
-        /// Makes room for the quota `largest`, before the first use.
+        /// Prepares for a later change to the quota `largest`.
         ///
-        /// Default: the quota that the limiter is built with.
+        /// Without this call, the quota that the limiter is built with counts as the largest.
         ///
         /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
-        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two quotas.
-        /// So a token may come early by what the faster quota brings in a tick of the clock.
+        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two
+        /// quotas. A call may therefore be allowed while a small part of its last token is still missing: at most what
+        /// the faster quota brings in one tick of the clock.
         ///
         /// # Examples
         ///
@@ -119,7 +121,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Sets the number of remaining tokens below which [`Allowed::is_near_limit`] holds. Default: 0, never.
+    /// Sets the number of remaining tokens below which [`Allowed::is_near_limit`] is true. Default: 0, never.
     #[must_use]
     pub const fn soft_limit(mut self, tokens: u32) -> Self {
         self.soft_limit = tokens;
@@ -170,7 +172,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        // Changed in place: `map` copies the answer, which costs 3 instructions more if the caller keeps it.
+        // The answer is changed in place, because `map` copies it, which costs 3 instructions more if the caller keeps
+        // it.
         let mut answer = self.algorithm.take(n, &self.clock);
         if let Ok(allowed) = &mut answer {
             allowed.set_soft_limit(self.soft_limit);
@@ -178,15 +181,15 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         answer
     }
 
-    /// Looks at the limit, for a decision with another one. Read the clock afterwards.
+    /// Loads the limit's state, for one decision on several limits. Read the clock after this call.
     #[inline]
     pub(crate) fn look(&self) -> Option<Look> {
         self.algorithm.look()
     }
 
-    /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
+    /// Decides about `n` tokens by an earlier [`look`](Self::look) and the clock's reading `now`. Takes nothing.
     ///
-    /// It returns `None` if the tokens are there, but have to be taken by a new decision.
+    /// Returns `Ok(None)` if the tokens are available, but only a new decision can take them.
     #[inline]
     pub(crate) fn judge(&self, n: u32, look: Option<Look>, now: u64) -> Result<Option<(JudgedTake, Allowed)>, Denied> {
         match look.map_or(Verdict::Undecided, |look| self.algorithm.judge(look, n, now, &self.clock)) {
@@ -196,7 +199,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Takes the tokens that were there at the look, or decides anew if the word has changed.
+    /// Takes the tokens that [`judge`](Self::judge) allowed. Decides anew if the state has changed since.
     #[inline]
     pub(crate) fn take_judged(&self, n: u32, judged: Option<(JudgedTake, Allowed)>) -> Result<Allowed, Denied> {
         match judged {
@@ -244,8 +247,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Returns the time until `n` tokens are available, rounded up to the clock's tick. Takes none.
     ///
-    /// It is zero if they are available now, and `None` if no wait helps because `n` exceeds the burst or the quota never
-    /// refills.
+    /// The time is zero if they are available now. It is `None` if no wait helps, because `n` exceeds the burst or the
+    /// quota never refills.
     ///
     /// # Examples
     ///
@@ -270,11 +273,12 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Forgets all tokens taken: the limit is full again.
     ///
-    /// Use it, for instance, for a customer whom a fault has refused. Callers that wait for tokens get theirs now, in
-    /// addition to the full burst. Tokens that another call takes meanwhile may or may not be forgotten. In a limiter with
-    /// [leases](crate::LeasingBucket), the bucket becomes full and the leases keep their tokens.
+    /// Use it, for instance, for a customer who was refused because of a fault. Callers that wait for tokens get theirs
+    /// at once, in addition to the full burst. Tokens that another call takes during the reset may or may not be
+    /// forgotten. In a limiter with [leases](crate::LeasingBucket), the bucket becomes full and the leases keep their
+    /// tokens.
     ///
-    /// A reset allows at most one burst more, plus the tokens that callers waited for.
+    /// A reset adds to the allowed tokens at most one burst and the tokens that callers waited for.
     ///
     /// # Examples
     ///
@@ -322,9 +326,9 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Puts another quota in force, while other threads check.
     ///
-    /// No check waits for the change, and none sees a part of it. Levels are kept in tokens: tokens that are missing from a
-    /// full bucket stay missing and are repaid at the new rate. Across the change, at most the larger burst plus what both
-    /// quotas bring is allowed.
+    /// No check waits for the change, and none sees a part of it. Tokens that are missing from a full bucket stay
+    /// missing, and arrive at the new rate. Across the change, at most the larger burst plus what both quotas bring is
+    /// allowed.
     ///
     /// Waits stay exact to the clock's tick. A token comes at the tick in which it is due or at the next one, so it is late
     /// by less than two ticks. If the quota is `k` times slower than the one that the limiter was built with (or
@@ -333,9 +337,9 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit the limiter. The old quota
-    /// then stays. A quota a thousand times faster than the one that the limiter was built with always fits. For more,
-    /// build it [`up_to`](Self::up_to) its fastest quota.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if `quota` does not fit the limiter. The old quota
+    /// then stays. A quota a thousand times faster than the one that the limiter was built with always fits. To set an
+    /// even faster one later, build the limiter [`up_to`](Self::up_to) its fastest quota.
     ///
     /// # Examples
     ///
@@ -378,18 +382,19 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_up_to(n, &self.clock)
     }
 
-    /// Puts the share of a quota in force that a [`LiveShare`](crate::quota::LiveShare) returns; `None` refuses all.
+    /// Puts a share of a quota in force, as [`LiveShare`](crate::quota::LiveShare) returns it; `None` refuses all.
     ///
-    /// The tokens stay as they are, as far as the new burst has room for them: a larger share begins to fill where the smaller
-    /// one was. [`set_quota`](Self::set_quota) leaves the *debt* as it is and adds the difference of the bursts at once, which a
-    /// fleet that moves a quota between its members would allow twice.
+    /// The bucket keeps its tokens, as far as the new burst has room for them, so a larger share adds none at once.
+    /// [`set_quota`](Self::set_quota) instead keeps the number of *missing* tokens, and so adds the difference of the
+    /// bursts at once. A fleet that moves a quota between its members would then allow that difference twice.
     ///
-    /// A check that runs beside the change may be refused although tokens are there. None is allowed beyond both quotas.
+    /// A check during the change may be refused although tokens are available. No check gets a token that neither of
+    /// the quotas allows.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`], as for [`set_quota`](Self::set_quota). The old quota then stays. Every share fits a limiter that was
-    /// built with the whole quota, unless the `max_debt` of a quota is larger than that of the whole.
+    /// [`SetQuotaError`], as for [`set_quota`](Self::set_quota). The old quota then stays. Every share fits a limiter
+    /// that was built with the whole quota, unless the share's `max_debt` is larger than that of the whole quota.
     ///
     /// # Examples
     ///
@@ -447,20 +452,20 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.charge(n, &self.clock)
     }
 
-    /// Returns how many tokens the bucket is below empty, rounded up; 0 if it is not below.
+    /// Returns how many tokens the bucket is below empty, rounded up. It is 0 if tokens are left.
     pub fn debt(&self) -> u32 {
         self.algorithm.debt(&self.clock)
     }
 
     /// Gives back up to `n` unused tokens and returns how many it gave back.
     ///
-    /// The tokens go to the waiters in their order, or to the next call if none waits. Tokens that a full bucket has no room
-    /// for are lost: the result is then less than `n`. If a part of a token is missing, only that part is given back, and
-    /// it counts as one token.
+    /// The tokens go to the waiters in their order, or to the next call if none waits. Tokens that a full bucket has no
+    /// room for are lost: the result is then less than `n`. If less than a token is missing from a full bucket, only
+    /// that part is given back, and it counts as one token.
     ///
-    /// The limiter trusts the caller that the tokens were not used: in any stretch of time it allows as many tokens more as
-    /// refunds gave back in it. A waiting thread is woken at once. A waiting future looks again within a second, or earlier
-    /// if its tokens are due.
+    /// The limiter trusts the caller that the tokens were not used. In any stretch of time, the refunds of that time
+    /// come on top of what the quota allows. A waiting thread is woken at once. A waiting future looks again within a
+    /// second, or earlier if its tokens are due.
     ///
     /// # Examples
     ///
@@ -557,7 +562,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Reserves like [`reserve_owned`](Self::reserve_owned) if the tokens become available within `longest`.
     ///
-    /// Otherwise it takes none.
+    /// If they would come later, it takes none.
     ///
     /// # Errors
     ///
@@ -614,7 +619,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         Acquire::new(TokensRequest::new(self, n))
     }
 
-    /// Prepares to wait like [`acquire`](Self::acquire), with its own reference to the limiter.
+    /// Prepares to wait like [`acquire`](Self::acquire). The wait owns a reference to the limiter.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     pub fn acquire_owned(self: &Arc<Self>, n: u32) -> Acquire<Arc<Self>> {
         Acquire::new(TokensRequest::new(Arc::clone(self), n))

@@ -50,12 +50,13 @@ const LARGEST_LIMIT: u64 = (1 << *COUNT_BITS.end()) - 1;
 /// burst" means more than the limit.
 ///
 /// Apart from the quota the whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the
-/// window. For limits of 2^16 and more, the counts have up to 24 bits and the number has the rest. The number wraps: a
-/// limiter that was idle for half of its circle may count old tokens for some windows. Half a circle is 2^31 windows for
-/// a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (Half a circle must also be longer than the clock may step back.
-/// With 24 bits and the default clock, a window must be longer than 31 ns.) A clock that steps back by more than it
-/// should opens no window a second time, and the current one ends after at most two windows. A change of the quota keeps
-/// the counts. The current window then ends sooner if the new windows are shorter, and later if they are longer.
+/// window. For limits of 2^16 and more, the counts have up to 24 bits and the number has the rest. The number wraps. A
+/// limiter that was idle until half of all numbers had passed may count old tokens for some windows. Half of the
+/// numbers are 2^31 windows for a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (They must also last longer than
+/// the clock may step back. With 24 bits and the default clock, a window must be longer than 31 ns.) A clock that steps
+/// back by more than it should opens no window a second time, and the current one ends after at most two windows. A
+/// change of the quota keeps the counts. The current window then ends sooner if the new windows are shorter, and later
+/// if they are longer.
 ///
 /// # Examples
 ///
@@ -80,7 +81,7 @@ pub struct SlidingCounter {
     fields: SlidingCounterFields,
 }
 
-/// The fields of a word, or of the level that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCounterFields {
     current: Field,
@@ -139,8 +140,9 @@ impl SlidingCounts {
     /// Returns the part of the previous count that still counts, in 2^-F tokens. It is below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
-        // The whole count until the window begins. A position is rounded down to units, so `ends_in` is rounded up by less
-        // than one, which is less than half a tick. Subtracting one rounds it down instead, so that no token is late.
+        // Until this window begins, the whole previous count counts. A position is rounded down to units, so `ends_in`
+        // is rounded up by less than a unit, which is less than half a tick. Subtracting a unit rounds it down instead,
+        // so that no token is late.
         let rest = self.window.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
@@ -171,7 +173,7 @@ impl windows::WindowCounts for SlidingCounts {
 
     #[inline]
     fn left(&self, line: &WindowLine) -> u32 {
-        // Below 2^92.
+        // The result is below 2^92.
         let limit = u128::from(line.limit()) << line.fraction_bits();
         let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
         (limit.saturating_sub(used) >> line.fraction_bits()) as u32
@@ -182,7 +184,7 @@ impl windows::WindowCounts for SlidingCounts {
         match (self.previous, self.current) {
             (0, 0) => Ticks::ZERO,
             (_, 0) => line.wait(self.window.ends_in),
-            // At most half a circle, and two windows of 2^60.
+            // The sum is at most 2^63, half of all positions, and two windows of 2^60.
             _ => line.wait(self.window.ends_in + line.window()),
         }
     }
@@ -196,8 +198,9 @@ impl windows::WindowCounts for SlidingCounts {
         } else {
             (self.current, there, self.window.ends_in + line.window())
         };
-        // They are allowed as soon as `count · (rest - 1)` fits `room`. `count` is larger than `room`, or they would be
-        // allowed now, or when the next window begins at the latest. So `rest` is at most a window.
+        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` fits `room`. `count`
+        // is larger than `room`. Otherwise they would be allowed now, or when the next window begins. So `rest` is at
+        // most a window.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }
@@ -274,7 +277,7 @@ impl Algorithm for SlidingCounter {
 
     fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
-            // At most 2^24 - 1.
+            // The maximum is at most 2^24 - 1, so it fits.
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
         self.word.prepare_quota(quota, clock)
@@ -285,7 +288,7 @@ impl Algorithm for SlidingCounter {
     }
 }
 
-/// The bits of each count that the keyed table keeps.
+/// The fields of a level, with 20 bits for each count.
 const LEVEL: SlidingCounterFields = SlidingCounterFields::new(LEVEL_BITS, 20);
 
 impl Windowed for SlidingCounter {

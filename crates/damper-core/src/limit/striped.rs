@@ -94,7 +94,7 @@ impl<C: Clock> Striped<C> {
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
 
-    /// Creates a limiter with a number of stripes of your own, which share the budget equally.
+    /// Creates a limiter with as many stripes as `stripes` says, which share the budget equally.
     ///
     /// The remainder stays with the bucket.
     ///
@@ -132,7 +132,7 @@ impl<C: Clock> Striped<C> {
     /// can hold.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<(), Denied> {
-        // The fast path, tried once.
+        // The fast path tries the preferred stripe once.
         let place = affinity::preferred_of(self.stripes.len());
         let stripe = Stripe(&self.stripes[place]);
         let word = stripe.load();
@@ -213,19 +213,19 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if another thread is changing the quota, or if this one does not fit. The old quota then stays.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if `quota` does not fit. The old quota then stays.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         self.bucket.set_quota(beside(quota, self.budget())?, &self.clock)
     }
 
     /// Returns the tokens in all stripes, read one after another.
     fn held(&self) -> u32 {
-        // Each stripe has at most its share. The sum may count tokens twice that moved between stripes meanwhile.
+        // The sum may count tokens twice that moved between stripes meanwhile.
         self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
     }
 
     fn budget(&self) -> u32 {
-        // The share is the quotient of a `u32` and that number, so the product fits.
+        // The share is a `u32` divided by the number of stripes, so the product fits.
         self.share * self.stripes.len() as u32
     }
 }

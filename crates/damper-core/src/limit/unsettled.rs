@@ -1,8 +1,8 @@
 //! How much of a limit is reserved and not settled yet, in one word.
 //!
-//! The refunds of reservations come on top of a limit's envelope: in any stretch of time as much as was unsettled when
-//! it began. So the sum of what may be given back is bounded. A reservation beyond the bound is allowed all the same,
-//! and counts as used in full.
+//! Tokens that reservations give back are allowed in addition to the limit's own bound: in any stretch of time, as many
+//! as were unsettled when it began. So the sum that may be given back is bounded here. A reservation beyond the bound
+//! is allowed all the same, and counts as used in full.
 //!
 //! A reservation that is never settled must not take up the bound for ever. Time is divided into *generations* of the
 //! length of the time-to-live. A reservation may give something back for one time-to-live, and is counted in its own
@@ -16,12 +16,13 @@
 //! | field | bits | |
 //! |---|---|---|
 //! | CURRENT | 22 | what was reserved in this generation and is unsettled |
-//! | BEFORE | 22 | the same of the generation before |
-//! | GENERATION | 20 | its number; wraps, after 4 years at two minutes each |
+//! | BEFORE | 22 | what was reserved in the generation before and is unsettled |
+//! | GENERATION | 20 | the number of the current generation; wraps, after 4 years at two minutes each |
 //!
-//! A thread that was stopped may find a word of a later generation, and counts in that one. Generations circle, so a word
-//! with old counts may look like one of those, for one sixteenth of the circle. It gives back less then, never more.
-//! A reservation that is held for 2^20 times-to-live may free the count of another one when it is dropped.
+//! A thread that was stopped may find a word of a later generation, and then counts in that one. The numbers of
+//! generations wrap, so for one sixteenth of them a word with old counts may look like one of a later generation. The
+//! limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free the count of
+//! another one when it is dropped.
 
 use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};
@@ -50,9 +51,9 @@ const TIMES_TO_LIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=Durat
 /// The bounds on what may be unsettled of a limit: how much, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnsettledBounds {
-    /// In parts of a burst.
+    /// The most that may be unsettled, in parts of a burst.
     most: u32,
-    /// In ticks of the clock, from 1 to 2^63 - 1.
+    /// The time-to-live of a reservation in ticks of the clock, from 1 to 2^63 - 1.
     time_to_live: u64,
 }
 
@@ -79,14 +80,14 @@ impl UnsettledBounds {
         Ok(Self { time_to_live: ticks(time, clock), ..self })
     }
 
-    /// Counts the cost of a reservation of the tick `since`, as far as the bound on `word` has room.
+    /// Counts the cost of a reservation made at the tick `since`, as far as the bound on `word` has room.
     pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
-        // A cost is at most the burst.
+        // A cost is at most the burst, so the parts fit.
         let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());
         word.count(u32::try_from(parts).unwrap_or(u32::MAX), self.most, since / self.time_to_live)
     }
 
-    /// Returns whether a reservation of the tick `since` may still give something back.
+    /// Returns whether a reservation made at the tick `since` may still give something back.
     pub(crate) fn is_alive(&self, since: u64, now: u64) -> bool {
         // Another thread's reading may be a little behind `since`.
         now.wrapping_sub(since) as i64 <= self.time_to_live as i64
@@ -134,10 +135,10 @@ impl Unsettled {
         Self { word: AtomicU64::new(0) }
     }
 
-    /// Returns the word as it is in this generation, or in its own if a faster thread has moved it further.
+    /// Returns the word moved on to `generation`, or unchanged if another thread has moved it further.
     fn in_generation(word: u64, generation: u64) -> u64 {
         let before = match GENERATION.ahead(generation, GENERATION.get(word)) {
-            // Without counts it may be of any generation, such as one of years ago.
+            // A word without counts may be of any generation, also of one years ago.
             _ if CURRENT.get(word) == 0 && BEFORE.get(word) == 0 => 0,
             LATEST..=0 => return word,
             1 => CURRENT.get(word),
@@ -146,16 +147,16 @@ impl Unsettled {
         GENERATION.put(generation) | BEFORE.put(before)
     }
 
-    /// Counts up to `parts` of a reservation; returns how many it counted, and in which generation.
+    /// Counts up to `parts` of a reservation, and returns how many it counted in which generation.
     ///
-    /// No more than `most` are unsettled then.
+    /// It counts no part that would bring the sum above `most`.
     fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
-        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts freed room sees the refund before that.
-        // Nothing is published by a count.
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in freed room sees the refund
+        // that came before. A count itself publishes nothing.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);
-            // Two fields of 22 bits.
+            // The sum of two fields of 22 bits fits.
             let unsettled = (CURRENT.get(now) + BEFORE.get(now)) as u32;
             let parts = parts.min(most.saturating_sub(unsettled));
             let counted = Counted { parts, generation: GENERATION.get(now) as u32 };
@@ -170,7 +171,7 @@ impl Unsettled {
         }
     }
 
-    /// Frees what a reservation counted, after it has given back.
+    /// Stops counting a reservation, after it has given back its unused tokens.
     pub(crate) fn release(&self, Counted { parts, generation }: Counted) {
         if parts == 0 {
             return;

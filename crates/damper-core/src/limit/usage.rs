@@ -3,10 +3,10 @@
 use crate::quota::Quota;
 use core::time::Duration;
 
-/// How much of a limit is used at one moment; `used + remaining = limit` at all times.
+/// How much of a limit is used at one moment. `used + remaining = limit` always holds.
 ///
-/// For a token bucket the limit is the burst, and the window the time in which all of it is refilled: the quota's own
-/// window where no burst is set apart.
+/// For a token bucket, the limit is the burst, and the window is the time in which a whole burst is refilled. If the
+/// quota sets no burst, this is its own window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -53,19 +53,19 @@ impl Usage {
         Self { quota, basis: Basis::Window, remaining, debt: 0, resets_in }
     }
 
-    /// Returns this usage with `debt` tokens missing below empty.
+    /// Returns this usage for a bucket that is `debt` tokens below empty.
     #[inline]
     pub(crate) fn with_debt(self, debt: u32) -> Self {
         Self { debt, ..self }
     }
 
-    /// Adds `tokens` that are kept elsewhere to the remaining ones.
+    /// Adds `tokens` that are kept outside of the bucket to the remaining ones.
     #[cfg(feature = "std")]
     pub(super) fn with_more(self, tokens: u32) -> Self {
         Self { remaining: self.remaining.saturating_add(tokens).min(self.limit()), ..self }
     }
 
-    /// Returns this usage with everything used for at least `rest`; `None` is for ever.
+    /// Returns this usage with everything used for at least `rest`. `None` means for ever.
     pub(super) fn paused_for(self, rest: Option<Duration>) -> Self {
         let resets_in = self.resets_in.zip(rest).map(|(reset, rest)| reset.max(rest));
         Self { remaining: 0, resets_in, ..self }
@@ -73,12 +73,12 @@ impl Usage {
 
     /// Returns the quota that the usage is measured by.
     ///
-    /// Its burst leaves out what is set aside for leases or stripes.
+    /// Its burst does not include the budget of leases or stripes.
     pub fn quota(&self) -> Quota {
         self.quota
     }
 
-    /// Returns the most tokens that can be there.
+    /// Returns the most tokens that can be available at once.
     #[must_use]
     pub fn limit(&self) -> u32 {
         match self.basis {
@@ -87,21 +87,21 @@ impl Usage {
         }
     }
 
-    /// Returns the tokens that are taken and not yet refilled, rounded up; the limit while in debt.
+    /// Returns the tokens that are taken and not yet refilled, rounded up. In debt it is the limit.
     #[must_use]
     pub fn used(&self) -> u32 {
         self.limit() - self.remaining
     }
 
-    /// Returns the tokens that can be taken now, rounded down; 0 while in debt.
+    /// Returns the tokens that can be taken now, rounded down. In debt it is 0.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining
     }
 
-    /// Returns the tokens that are taken in advance, rounded up; 0 while any are left.
+    /// Returns how many tokens the bucket is below empty, rounded up. It is 0 while tokens are left.
     ///
-    /// Waiters and reservations take tokens before these are there, and [`charge`](crate::RateLimiter::charge) books
+    /// Waiters and reservations take tokens before they are available, and [`charge`](crate::RateLimiter::charge) books
     /// costs afterwards. Only token buckets go below empty.
     #[must_use]
     pub fn debt(&self) -> u32 {
@@ -110,7 +110,7 @@ impl Usage {
 
     /// Returns the time in which `limit` tokens are refilled.
     ///
-    /// It is rounded up to nanoseconds. It returns `None` if they never are.
+    /// It is rounded up to nanoseconds, and `None` if they are never refilled.
     #[must_use]
     pub fn window(&self) -> Option<Duration> {
         match self.basis {
@@ -122,7 +122,7 @@ impl Usage {
 
     /// Returns the time until nothing is used any more.
     ///
-    /// It is rounded up to the clock's tick. It returns `None` if that never comes.
+    /// It is rounded up to the clock's tick, and `None` if that never happens.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.resets_in

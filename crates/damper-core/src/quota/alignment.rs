@@ -11,9 +11,9 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 
 /// The instants at which the windows of a window algorithm begin.
 ///
-/// They are accurate to a tick of the clock if the window is no whole number of ticks. A limiter aligns its windows
-/// once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift away. After a
-/// change of the window's length, the new windows begin where the current one ends.
+/// If the window is no whole number of ticks of the clock, they are accurate to a tick. A limiter aligns its windows
+/// once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift away.
+/// After a change of the window's length, the new windows begin where the current one ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub enum Alignment {
     ///
     /// So a day begins at midnight UTC.
     ///
-    /// The duration is the time from the epoch to tick 0 of the limiter's clock, which the program knows.
+    /// The duration is the time from the epoch to tick 0 of the limiter's clock. The program has to know it.
     OriginAt(Duration),
     /// Windows begin at multiples of their length since the Unix epoch, by the system's clock.
     ///
@@ -44,8 +44,9 @@ impl Alignment {
         if frequency == 0 || window == 0 {
             return now;
         }
-        // Times are in ticks times 10^9, so that nothing is rounded before the end. They stay below 2^128, because a window
-        // is shorter than 2^64 ns. Remainders are taken before the addition, because the sum of the whole may not fit.
+        // Times are in ticks times 10^9, so that nothing is rounded before the end. They stay below 2^128, because a
+        // window is shorter than 2^64 ns. Remainders are taken before the addition, because the sum of the whole times
+        // may not fit.
         let window_ticks = window * frequency;
         let elapsed_by_clock = u128::from(now) * NANOS_PER_SECOND % window_ticks;
         let elapsed = match self {
@@ -62,8 +63,8 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // A line spans 2^63 ticks. If the window began longer ago, its begin is moved up to that, or it would seem to lie
-        // in the future.
+        // A line spans 2^63 ticks. A window that began longer ago counts as having begun then. It would otherwise seem
+        // to begin in the future.
         let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
         now.wrapping_sub(ticks as u64)
     }

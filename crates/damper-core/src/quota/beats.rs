@@ -1,17 +1,18 @@
-//! The units in which instants of buckets under plans are kept.
+//! The units of time in which buckets under plans store instants.
 
 use super::SECOND;
 
-/// The bits of an instant in beats of 64 ns.
+/// The number of bits of an instant that is stored in beats of 64 ns.
 pub(crate) const TIME_BITS: u32 = 48;
 
-/// The bits of an instant in beats of 256 ns.
+/// The number of bits of an instant that is stored in beats of 256 ns.
 #[cfg(target_has_atomic = "64")]
 pub(crate) const COARSE_TIME_BITS: u32 = 41;
 
-/// A unit of time, and how many bits of an instant are kept in it.
+/// A unit of time, the *beat*, and the number of bits in which an instant is stored.
 ///
-/// A debt takes at most a quarter of the circle of instants to be repaid, and a token lasts at least two units.
+/// Instants wrap. Every debt is repaid within a quarter of the time after which they do, and a token takes at least two
+/// beats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beats {
     nanos: u64,
@@ -21,7 +22,7 @@ pub(crate) struct Beats {
 }
 
 impl Beats {
-    /// The beats of plans: 64 ns, in 48 bits. Instants circle after 208 days.
+    /// The beats of plans: 64 ns, in 48 bits. Instants wrap after 208 days.
     pub(crate) const FINE: Self = Self {
         nanos: 64,
         bits: TIME_BITS,
@@ -29,7 +30,7 @@ impl Beats {
         longest_note: "(a refill takes 52 days or less)",
     };
 
-    /// The beats of a table of words: 256 ns, in 41 bits. Instants circle after 6.5 days.
+    /// The beats of a table of words: 256 ns, in 41 bits. Instants wrap after 6.5 days.
     #[cfg(target_has_atomic = "64")]
     pub(crate) const COARSE: Self = Self {
         nanos: 256,
@@ -38,17 +39,17 @@ impl Beats {
         longest_note: "(in a table of words a refill takes 39 hours or less)",
     };
 
-    /// Returns the nanoseconds of a beat.
+    /// Returns the length of a beat in nanoseconds.
     pub(crate) const fn nanos(self) -> u64 {
         self.nanos
     }
 
-    /// Returns the beats of a second.
+    /// Returns the number of beats in a second.
     pub(crate) const fn per_second(self) -> u64 {
         SECOND / self.nanos
     }
 
-    /// Returns the most beats that a debt takes to be repaid: a quarter of the circle of instants.
+    /// Returns the most beats in which a debt may be repaid: a quarter of those after which instants wrap.
     pub(crate) const fn longest_debt(self) -> u64 {
         1 << (self.bits - 2)
     }
@@ -58,12 +59,12 @@ impl Beats {
         2 * self.nanos
     }
 
-    /// Returns what a refusal of a quota that is too fast adds.
+    /// Returns the note in the error for a quota that is too fast.
     pub(crate) const fn shortest_note(self) -> &'static str {
         self.shortest_note
     }
 
-    /// Returns what a refusal of a quota whose debts are too long adds.
+    /// Returns the note in the error for a quota whose debts take too long to be repaid.
     pub(crate) const fn longest_note(self) -> &'static str {
         self.longest_note
     }

@@ -11,10 +11,11 @@ use core::time::Duration;
 pub enum SetQuotaError {
     /// Another thread is changing the quota right now.
     Busy,
-    /// The quota is too fast for the steps in which the limiter counts.
+    /// The quota is too fast for the steps in which the limiter counts tokens.
     ///
-    /// The steps suit the quota that the limiter was built with. A thousand times faster always fits, more than two
-    /// thousand times never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// The steps suit the quota that the limiter was built with. A quota a thousand times faster always fits, and one
+    /// more than two thousand times faster never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its
+    /// fastest quota.
     TooFast {
         /// The requested quota.
         quota: Quota,
@@ -46,13 +47,13 @@ pub enum SetQuotaError {
         /// The largest limit that the limiter accepts.
         most: u32,
     },
-    /// The limit differs from that of the limiter, which has a slot for each token.
+    /// The limiter has a slot for each token, and the quota's limit differs from their number.
     ///
     /// Only the window of such a limiter can be changed.
     FixedLimit,
     /// The burst is no more than the limiter's budget of leases or stripes.
     ///
-    /// It would leave nothing to the bucket.
+    /// Such a burst would leave nothing to the bucket.
     BurstWithinBudget,
 }
 

@@ -1,17 +1,19 @@
 //! A quota that can be changed while it is used.
 //!
-//! Its line and its settings are a [`Published`] record. A decision loads the epoch, the record, its own word and the
-//! clock, in this order. Then it validates the epoch and swaps the word.
+//! Its line and its settings are a [`Published`] record, and the *epoch* counts the publications. A decision loads the
+//! epoch, the record, its own word and the clock, in this order. Then it checks that the epoch is still the same, and
+//! swaps the word.
 //!
 //! The clock must be read between the two loads of the epoch. Otherwise a reading made after a change could be placed on
 //! the old line, and the resulting word would lie far ahead on a line that has become slower.
 //!
-//! **A change leaves every word as it is.** It only replaces the line, which continues from its present position at the
+//! **A change leaves every word as it is.** It only *bends* the line, which continues from its present position at the
 //! new rate. A slower line is bent twice: when the change begins, and again once it is published, because checks read
 //! the clock on the old line until then. Between the two publications no word is healed.
 //!
-//! **Healing** uses the deepest debt under any quota so far, because a word may have been written under any of them.
-//! Healing by the new quota alone once minted 17,000 tokens in a test.
+//! **Healing** replaces a word that lies further ahead than any debt, as a clock leaves it by stepping back. It uses
+//! the deepest debt under any quota so far, because the word may have been written under any of them. Healing by the
+//! new quota alone once minted 17,000 tokens in a test.
 //!
 //! **First use.** The frequency of a clock may be known only at run time, but a limiter can be a `static`. So the first
 //! user pins the line to the clock, in epoch 0. One swap decides where the line starts, and everything else follows from
@@ -55,9 +57,9 @@ const UNLIMITED: usize = HIGHEST_MARK;
 pub(crate) struct LiveQuota {
     start: LineStart,
     initial: Quota,
-    /// A quota that fits as well as the initial one.
+    /// Another quota that the line has room for from the start.
     largest: Quota,
-    /// One more than the tick at which the line starts; 0 until the first use.
+    /// One more than the tick at which the line starts, or 0 before the first use.
     first: AtomicU64,
     published: Published<LineRecord, QuotaRecord>,
 }
@@ -99,10 +101,10 @@ impl LineRecord {
         }
     }
 
-    /// Loads the timeline of a quota with a limit, without its depths of debt.
+    /// Loads the timeline of a quota with a limit, without its deepest debts and its lag.
     #[inline]
     fn timeline(&self) -> Timeline {
-        // ORDERING: Relaxed, here and below. The loaded values count only if the epoch is then still the same:
+        // ORDERING: Relaxed, here and below. The loaded values are used only if the epoch is still the same afterwards:
         // `Published::is_current` has the fence that pairs with the one in `Published::publish`.
         let tempo = Tempo {
             mult: self.mult.load(Ordering::Relaxed),
@@ -114,7 +116,7 @@ impl LineRecord {
         Timeline { origin, start, tempo, deepest_debt: 0, deepest_ever: 0, unlimited: false, behind: 0 }
     }
 
-    /// Loads the timeline of any quota, without its lag.
+    /// Loads the timeline of any quota, without its lag `behind`.
     #[inline]
     fn whole_timeline(&self, quota: &QuotaRecord) -> Timeline {
         let mut timeline = self.timeline();
@@ -201,7 +203,7 @@ impl LiveQuota {
         self.start.alignment = alignment;
     }
 
-    /// Makes room for `largest`, before the first use.
+    /// Prepares for a later change to `largest`. Call it before the first use.
     pub(crate) const fn make_room_for(&mut self, largest: Quota) {
         self.largest = largest;
     }
@@ -214,7 +216,7 @@ impl LiveQuota {
 
     /// Loads the epoch and its line.
     ///
-    /// They count if [`is_current`](Self::is_current) confirms the epoch afterwards.
+    /// They are valid if [`is_current`](Self::is_current) confirms the epoch afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         let epoch = self.published.epoch();
         if epoch == UNANCHORED {
@@ -231,9 +233,9 @@ impl LiveQuota {
     /// at which `first` was loaded, before anything was taken.
     #[inline]
     pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
-        // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one that
-        // has, sees its swap of `first`, which comes before its swap of the word. For other threads the use may come later.
-        // loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
+        // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one
+        // that has, sees that use's swap of `first`, which comes before its swap of the word. For other threads this
+        // load may come before that use. loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
         let is_unsettled = self.published.unordered_epoch() == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
         if is_unsettled { Some(self.line_to_be(clock)) } else { None }
     }
@@ -243,7 +245,7 @@ impl LiveQuota {
         self.line_from(self.first_tick(clock), clock)
     }
 
-    /// Loads the epoch, unless its line is without a limit or has not started.
+    /// Loads the epoch, unless its quota has no limit or its line has not started.
     ///
     /// The fast path then reads the [line](Self::line_for_fast_path) and the clock.
     #[inline]
@@ -254,7 +256,7 @@ impl LiveQuota {
 
     /// Loads the part of an epoch's line that the fast path needs.
     ///
-    /// It counts if [`is_current`](Self::is_current) confirms the epoch afterwards.
+    /// It is valid if [`is_current`](Self::is_current) confirms the epoch afterwards.
     #[inline]
     pub(crate) fn line_for_fast_path<L: Line>(&self, epoch: usize) -> L {
         let record = self.published.record(epoch);
@@ -263,7 +265,7 @@ impl LiveQuota {
         L::from_parts(timeline, |index| record.size(index))
     }
 
-    /// Returns whether this is still the epoch. Call it after reading all inputs of a decision.
+    /// Returns whether `epoch` is still the current one. Call it after reading all inputs of a decision.
     #[inline]
     pub(crate) fn is_current(&self, epoch: usize) -> bool {
         self.published.is_current(epoch)
@@ -293,12 +295,12 @@ impl LiveQuota {
         self.prepare_under::<L>(self.claim()?, quota, clock)
     }
 
-    /// Keeps other changers out until the claim is dropped.
+    /// Claims the right to change the quota. Other callers get an error until the claim is dropped.
     pub(crate) fn claim(&self) -> Result<Claim<'_>, SetQuotaError> {
         self.published.claim().ok_or(SetQuotaError::Busy)
     }
 
-    /// Prepares to put `quota` in force, for the changer that has the claim.
+    /// Prepares to put `quota` in force, under a claim that the caller holds.
     pub(crate) fn prepare_under<'a, L: Line>(
         &'a self,
         claim: Claim<'a>,
@@ -374,7 +376,7 @@ pub(crate) struct QuotaChange<'a> {
 }
 
 impl<'a> QuotaChange<'a> {
-    /// Puts the quota in force, and returns the claim, which keeps other changers out.
+    /// Puts the quota in force, and returns the claim, which still keeps others from changing it.
     pub(crate) fn publish<L: Line>(self, clock: &impl Clock) -> Claim<'a> {
         let Self { live, claim, quota, old, changed } = self;
         let new = changed.starting(clock.now(), &old);
@@ -382,9 +384,10 @@ impl<'a> QuotaChange<'a> {
             live.publish::<L>(&claim, &quota, &new);
             return claim;
         }
-        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. No word may
-        // lie ahead of the tokens produced, so the line is bent a second time, from where the old line is then. Between the
-        // two publications nothing is healed, because a word ahead of this line may have been written on the old one.
+        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. No
+        // word may lie ahead of the tokens produced, so the line is bent a second time, from the position that the old
+        // line has then. Between the two publications nothing is healed, because a word ahead of this line may have
+        // been written on the old one.
         live.publish::<L>(&claim, &quota, &new.without_healing());
         live.publish::<L>(&claim, &quota, &changed.starting(clock.now(), &old));
         claim

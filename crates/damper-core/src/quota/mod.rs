@@ -7,11 +7,11 @@
 // | `text` | the text form of a quota |
 // | `error` | `SetQuotaError`: why a quota was not put in force |
 // | `alignment` | `Alignment`: where in time a line begins |
-// | `timeline` | `Line`, `Timeline`: positions at the ticks of a clock; `Tempo`: the part that an answer keeps |
-// | `beats` | `Beats`: the units in which instants under plans are kept |
-// | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the time that plans go by |
+// | `timeline` | `Line`, `Timeline`: the positions of a quota at the ticks of a clock; `Tempo`: their rate, which an answer keeps |
+// | `beats` | `Beats`: the unit of time in which buckets under plans store instants |
+// | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the clock of plans, in beats |
 // | `share` | `LiveShare`: the share of a quota that a member of a fleet has |
-// | `live` | `LiveQuota`: publishes a line and bends it when the quota changes |
+// | `live` | `LiveQuota`: a quota that changes in use, and the publication of its line |
 
 mod alignment;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
@@ -89,7 +89,7 @@ const WINDOWS: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::fr
 pub struct Quota {
     limit: u32,
     burst: u32,
-    /// In nanoseconds; 0 without a limit.
+    /// The window in nanoseconds, or 0 if there is no limit.
     window: u64,
     /// `None` means ten bursts.
     max_debt: Option<u32>,
@@ -103,17 +103,17 @@ impl Quota {
         Self::new(limit, SECOND)
     }
 
-    /// Creates a quota of `limit` tokens per minute; with 0 nothing is refilled.
+    /// Creates a quota of `limit` tokens per minute. With a limit of 0 nothing is refilled.
     pub const fn per_minute(limit: u32) -> Self {
         Self::new(limit, MINUTE)
     }
 
-    /// Creates a quota of `limit` tokens per hour; with 0 nothing is refilled.
+    /// Creates a quota of `limit` tokens per hour. With a limit of 0 nothing is refilled.
     pub const fn per_hour(limit: u32) -> Self {
         Self::new(limit, HOUR)
     }
 
-    /// Creates a quota of `limit` tokens per `window`; with a limit of 0 nothing is refilled.
+    /// Creates a quota of `limit` tokens per `window`. With a limit of 0 nothing is refilled.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl Quota {
         Ok(Self::new(limit, window.as_nanos() as u64))
     }
 
-    /// Allows everything and counts nothing: switches a limit off.
+    /// A quota that allows everything and counts nothing. It switches a limit off.
     ///
     /// A limiter built with it can later be set to at most about ten thousand tokens a second. For more, build it
     /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
@@ -156,11 +156,12 @@ impl Quota {
         Self { burst, ..self }
     }
 
-    /// Sets how many tokens of debt the operations that create debt may leave below zero.
+    /// Sets how many tokens below empty charges, reservations and waits may bring the bucket.
     ///
-    /// Default: ten bursts. These operations are charges, reservations and waits.
+    /// Default: ten bursts.
     ///
-    /// It also bounds the cost of a clock that steps back: at most the time that refills a burst and this debt.
+    /// It also bounds the harm that a clock does by stepping back. Calls are then refused for at most the time in which
+    /// a burst and this debt are refilled.
     pub const fn max_debt(self, max_debt: u32) -> Self {
         Self { max_debt: Some(max_debt), ..self }
     }
@@ -171,7 +172,7 @@ impl Quota {
         self.limit
     }
 
-    /// Returns the window in which `limit` tokens arrive; zero without a limit.
+    /// Returns the window in which `limit` tokens arrive. It is zero if there is no limit.
     #[must_use]
     pub const fn window(&self) -> Duration {
         Duration::from_nanos(self.window)
@@ -188,7 +189,7 @@ impl Quota {
         Rate { limit, window: self.window() }
     }
 
-    /// Creates a quota from what its `limit`, `window_nanos`, `burst_size` and `own_max_debt` returned.
+    /// Creates a quota from the values that `limit`, `window_nanos`, `burst_size` and `own_max_debt` return.
     pub(crate) const fn from_parts(limit: u32, window: u64, burst: u32, max_debt: Option<u32>) -> Self {
         Self { limit, burst, window, max_debt }
     }
@@ -207,7 +208,7 @@ impl Quota {
         self.burst as u64 + below_zero
     }
 
-    /// Returns `digest` with this quota.
+    /// Returns `digest` after this quota was added to it.
     #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
     pub(crate) const fn digest(&self, digest: Digest) -> Digest {
         let max_debt = match self.max_debt {
@@ -217,7 +218,7 @@ impl Quota {
         digest.with(self.limit as u64).with(self.burst as u64).with(self.window).with(max_debt)
     }
 
-    /// Returns the window in nanoseconds; 0 without a limit.
+    /// Returns the window in nanoseconds, or 0 if there is no limit.
     pub(crate) const fn window_nanos(&self) -> u64 {
         self.window
     }
@@ -234,7 +235,8 @@ impl Quota {
         if self.burst == self.limit {
             return Some(self.window());
         }
-        // Below 2^96. `Duration` holds up to 2^64 seconds, about 2^94 ns; a longer refill counts as never.
+        // The product is below 2^96. A `Duration` holds up to 2^64 seconds, about 2^94 ns. A longer refill counts as
+        // never.
         let nanos = (self.window as u128 * self.burst as u128).div_ceil(self.limit as u128);
         let seconds = nanos / SECOND as u128;
         if seconds > u64::MAX as u128 {

@@ -1,22 +1,22 @@
 //! Quotas that come with each call, prepared once.
 //!
 //! The buckets of a table by plan have no quota of their own. Each stores the instant at which it is full, and every
-//! call brings the [`Plan`] by which that is read.
+//! call brings the [`Plan`] that turns this instant into a number of tokens.
 //!
 //! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
-//! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is kept in 48 bits, which circle
-//! after 208 days. No debt takes more than a quarter of that to be repaid, 52 days. (A table of words has fewer bits,
-//! and counts in coarser [`Beats`].)
+//! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is stored in 48 bits, which wrap
+//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A table of words has fewer bits, and counts
+//! in coarser [`Beats`].)
 //!
 //! **The grid.** A plan has a line of tokens like every quota: a position is a multiple of 2^-F tokens, and is 0 at
-//! beat 0. F is chosen the other way round than for a single limiter: a position lasts 2 to 4 beats. (A token lasts at
-//! least 2 beats, or the plan is refused.) So a position has an instant of its own, the first beat at which the
-//! line has reached it, and that instant leads back to the same position. Nothing drifts, however often a bucket is
-//! written. With costs in whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300
-//! million 17 %.
+//! beat 0. A single limiter chooses F so that a tick brings 2 to 4 positions. A plan does the opposite: each position
+//! lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.) So a position has an instant of its
+//! own, the first beat at which the line has reached it, and that instant leads back to the same position. Nothing
+//! drifts, however often a bucket is written. With costs in whole nanoseconds instead, a plan of 7 million a second was
+//! 0.1 % slow, and one of 300 million 17 %.
 //!
-//! An instant that another plan wrote lies between two positions, and counts as the later one. So a mixture of
-//! plans on a key gives away nothing.
+//! An instant that another plan wrote lies between two positions, and counts as the later one. So changing the plan of
+//! a key mints no part of a token.
 
 use super::beats::Beats;
 #[cfg(feature = "alloc")]
@@ -32,34 +32,34 @@ use core::fmt;
 use core::num::NonZeroU8;
 use core::time::Duration;
 
-/// The longest window from whose rate the window can be computed exactly.
+/// The longest window that [`Plan::quota`] can compute exactly from the stored rate.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 
 /// The number of classes of plans.
 ///
 /// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///
-/// Keys without a slot spend in words that several of them share, each class in its own.
+/// Keys without a slot of their own share words with other keys. Each class has its own of these words.
 #[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
-/// The bits of the longest debt of the first class, in beats: it is repaid within a second.
+/// The bits of the longest debt in the first class, in beats. Such a debt is repaid within 1.1 s.
 #[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
-/// A quota that was prepared once, for keys that each have their own.
+/// A quota that was prepared once, for tables in which each key has a quota of its own.
 ///
 /// A [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) takes it with each call. There can be any number of plans:
 /// the table stores none of them. A plan is 40 bytes, `Copy`, and can be a constant.
 ///
 /// # Range
 ///
-/// Time is counted in 64 ns. A token takes at least 128 ns (7,812,500 a second). A refill of the burst and of
-/// [`max_debt`](Quota::max_debt) takes at most 52 days. The debt of ten bursts that a quota has by default is cut
-/// to that. A plan is never late. It is early by at most four beats, 256 ns, after a time in which nothing was taken.
+/// Time is counted in steps of 64 ns. A token takes at least 128 ns (7,812,500 a second). A refill of the burst and of
+/// [`max_debt`](Quota::max_debt) takes at most 52 days. The debt of ten bursts that a quota has by default is cut to
+/// what fits. No token comes late. After a time in which nothing was taken, a token may come early by at most 256 ns.
 ///
-/// A key that made no call for 104 days or more may be refused for as long as the deepest debt of any plan of its table
-/// takes, because instants circle after 208 days.
+/// A key that made no call for 104 days or more may be refused although it owes nothing, because stored instants wrap
+/// after 208 days. It is refused for at most as long as the deepest debt of any plan of its table takes to be repaid.
 ///
 /// # Examples
 ///
@@ -78,9 +78,9 @@ const FIRST_CLASS_BITS: u32 = 24;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// The positions that a beat brings, as in `Tempo`.
+    /// The positions per beat, scaled as in `Tempo`.
     mult: u64,
-    /// The beats that a position takes, as in `Tempo`.
+    /// The beats per position, scaled as in `Tempo`.
     inverse: u64,
     shape: u64,
     limit: u32,
@@ -88,19 +88,19 @@ pub struct Plan {
     /// The deepest debt below an empty bucket, in tokens.
     max_debt: u32,
     tag: NonZeroU8,
-    /// The bits of the deepest debt, in beats: it takes at most 2 to that power.
+    /// The deepest debt is repaid within 2 to this power beats.
     debt_bits: u8,
-    /// Whether the quota says how deep debts may be.
+    /// Whether the quota sets `max_debt` itself.
     has_own_max_debt: bool,
 }
 
 const _: () = assert!(size_of::<Plan>() <= 40, "a plan is small");
 
 impl Plan {
-    /// Allows everything and takes nothing.
+    /// A plan that allows everything and takes nothing.
     pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0, Beats::FINE);
 
-    /// Allows nothing: its burst is 0.
+    /// A plan that allows nothing: its burst is 0.
     ///
     /// It is the plan of a blocked key, or of one without a [guarantee](crate::keyed::QuotaTreeBuilder::guarantees).
     pub const NOTHING: Self = match Self::new(Quota::per_second(1).burst(0).max_debt(0)) {
@@ -112,12 +112,12 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`], which names what does not fit: the `limit`, the `window`, the `burst` or `max_debt`.
+    /// [`OutOfRange`], which names the setting that does not fit: `limit`, `window`, `burst` or `max_debt`.
     pub const fn new(quota: Quota) -> Result<Self, OutOfRange> {
         Self::in_beats(quota, Beats::FINE)
     }
 
-    /// Prepares a quota in these beats.
+    /// Prepares a quota whose instants are stored in `beats`.
     pub(crate) const fn in_beats(quota: Quota, beats: Beats) -> Result<Self, OutOfRange> {
         if quota.is_unlimited() {
             return Ok(Self::UNLIMITED);
@@ -127,7 +127,7 @@ impl Plan {
         check!(check_duration("window", quota.window(), shortest..=LONGEST_WINDOW), "(of a plan)");
         let most = window / beats.shortest_token();
         check!(check_count("limit", quota.limit() as u64, 1..=most), beats.shortest_note());
-        // Below 2^89.
+        // The product is below 2^89.
         let deepest = (beats.longest_debt() * beats.nanos()) as u128 * quota.limit() as u128 / window as u128;
         let deepest = if deepest > u64::MAX as u128 { u64::MAX } else { deepest as u64 };
         check!(check_count("burst", quota.burst_size() as u64, 0..=deepest), beats.longest_note());
@@ -140,7 +140,8 @@ impl Plan {
             let bursts = quota.deepest_debt() - quota.burst_size() as u64;
             if bursts < room as u64 { bursts as u32 } else { room }
         };
-        // The most fraction bits with which a position lasts 2 beats: limit · 2^F <= window / shortest token.
+        // These are the most fraction bits with which a position lasts at least 2 beats: limit · 2^F <= window /
+        // shortest token.
         let fraction_bits = (most / quota.limit() as u64).ilog2();
         let scale = Scale::ratio(((quota.limit() as u64 * beats.nanos()) as u128) << fraction_bits, window as u128);
         let deepest = quota.burst_size() as u128 + max_debt as u128;
@@ -167,7 +168,7 @@ impl Plan {
             burst: quota.burst_size(),
             max_debt,
             tag: tag_of(&quota),
-            // A debt of exactly 2^46 beats has 47 bits, and its power of two is the 46th.
+            // 1 is subtracted because 2^46 covers a debt of exactly 2^46 beats, which has 47 bits.
             debt_bits: (u64::BITS - longest.saturating_sub(1).leading_zeros()) as u8,
             has_own_max_debt: quota.own_max_debt().is_some(),
         }
@@ -175,8 +176,8 @@ impl Plan {
 
     /// Sets the tag by which [`replan`](crate::KeyedLimiter::replan) tells plans apart.
     ///
-    /// By default it is a hash of the quota, so one pair of different plans in 255 has the same tag. Number the
-    /// plans where there are fewer than 256.
+    /// By default it is a hash of the quota, so one pair of different plans in 255 has the same tag. If there are fewer
+    /// than 256 plans, number them instead.
     #[must_use]
     pub const fn tagged(mut self, tag: NonZeroU8) -> Self {
         self.tag = tag;
@@ -188,8 +189,8 @@ impl Plan {
         if self.is_unlimited() {
             return Quota::UNLIMITED;
         }
-        // mult / 2^shift is the fraction limit · beat · 2^F / window with an error below 2^-60, and a window is below 2^59. The
-        // dividend is at most 2^57 · 2^63.
+        // mult / 2^shift is the fraction limit · beat · 2^F / window with an error below 2^-60, and a window is below
+        // 2^59. The dividend is at most 2^57 · 2^63.
         let scale = self.tempo().scale();
         let beat = super::SECOND / self.tempo().frequency().hertz();
         let brought = ((self.limit as u64 * beat) as u128) << self.tempo().fraction_bits();
@@ -216,18 +217,18 @@ impl Plan {
         self.burst
     }
 
-    /// Returns the tag by which plans are told apart.
+    /// Returns the tag that distinguishes plans.
     pub(crate) const fn tag(&self) -> NonZeroU8 {
         self.tag
     }
 
-    /// Returns the most beats that its deepest debt takes, rounded up to a power of two.
+    /// Returns the most beats in which the deepest debt is repaid, rounded up to a power of two.
     #[inline]
     pub(crate) const fn longest_debt(&self) -> u64 {
         1 << self.debt_bits
     }
 
-    /// Returns the class of its deepest debt.
+    /// Returns the plan's class, which follows from its deepest debt.
     #[cfg(feature = "alloc")]
     pub(crate) const fn class(&self) -> usize {
         (self.debt_bits as u32).saturating_sub(FIRST_CLASS_BITS).div_ceil(4) as usize
@@ -253,7 +254,7 @@ impl Plan {
     /// Returns the first position that the line reaches at the instant `beat` or later, on the plan's grid.
     #[inline]
     pub(crate) const fn position_from(&self, beat: u64) -> u64 {
-        // A position lasts 2 beats or more, so the line reaches at most one of them in a beat.
+        // A position lasts 2 beats or more, so the line reaches at most one new position in a beat.
         (self.tempo().scale().units(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)
     }
 }
@@ -279,9 +280,10 @@ impl defmt::Format for Plan {
     }
 }
 
-/// The time that plans go by: a line of beats, which are its tokens.
+/// The clock of plans: a line that counts beats instead of tokens.
 ///
-/// Its position is 0 at tick 0 of the clock, whatever the first use, so all plans and all tables of a clock agree.
+/// Its position is 0 at tick 0 of the clock, whenever it is first used. So all plans and all tables on a clock agree on
+/// the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "alloc"), expect(unreachable_pub, reason = "keyed tables have it in a public trait"))]
 pub struct PlanClock {
@@ -289,7 +291,7 @@ pub struct PlanClock {
 }
 
 impl PlanClock {
-    /// The quota from which the line is made: the beats of a second.
+    /// The quota that the line is made from: the beats of a second.
     #[cfg(feature = "alloc")]
     pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 

@@ -1,14 +1,14 @@
 //! The share of a quota that a member of a fleet has.
 //!
-//! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a joining member
-//! is on the lists of some before it is on those of others. If each took the share of its newest view, two would have the same
-//! tokens meanwhile. Three rules keep the sum within the quota if every view arrives within the stated delay. A simulation of
-//! fleets found each of them necessary (`tests/core/limit/shares.rs`):
+//! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a
+//! joining member is on the lists of some before it is on those of others. If each took the share of its newest view,
+//! two could have the same tokens for a while. Three rules keep the sum of the shares within the quota if every view
+//! arrives within the stated delay. A simulation of fleets found each rule necessary (`tests/core/limit/shares.rs`):
 //!
-//! - a member without news stops after a while, its fence, because it may be cut off;
-//! - in force is the lowest share of all views that were in force during the last delay and fence. So what one member gains has been given
-//!   up by the others, or they have stopped;
-//! - a limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
+//! - A member that gets no view for a while, its *fence*, stops, because it may be cut off.
+//! - A member uses the lowest of its shares by the views of the last delay and fence. When it gains a share, the others
+//!   have given it up by then, or have stopped.
+//! - A limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
 
 use super::Quota;
 use crate::digest::Digest;
@@ -18,25 +18,27 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// How many parts of the hold are told apart; the views within one are merged.
+/// The number of parts into which the [`hold`](LiveShare::hold) is divided. Views within one part are merged.
 ///
-/// So the memory is bounded however often the members change.
+/// So the memory is bounded, however often the members change.
 const PARTS: u32 = 32;
 
 /// Divides a quota among the members of a fleet, by weight and without a server.
 ///
-/// Each member has one, and tells it who lives: whatever discovers the members (files, DNS, an orchestrator) calls
-/// [`view`](Self::view). It does no I/O and reads no clock. The times that it is told are those of any monotonic clock of the member's
-/// own, as the time since any moment.
+/// Each member has a `LiveShare` of its own. The part of the program that discovers the members (by files, DNS, an
+/// orchestrator) gives it their list by [`view`](Self::view). It does no I/O and reads no clock. The caller gives it
+/// times of any monotonic clock, counted from any moment.
 ///
-/// If every change of the members reaches each of them within the delay that [`new`](Self::new) is told, the members together allow at most the
-/// burst and what the quota's rate adds, also while members join, leave and crash. If some may be cut off from the views, set
-/// [`fence_after`](Self::fence_after). A larger share waits for the delay and the fence, and begins empty.
+/// If every change of the members reaches each of them within the delay that was given to [`new`](Self::new), the
+/// members together allow at most the burst and what the quota's rate adds, also while members join, leave and crash.
+/// If some may be cut off from the views, set [`fence_after`](Self::fence_after). A larger share waits for the delay
+/// and the fence, and begins empty.
 ///
-/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has fewer tokens than the
-/// fleet has members, each has a burst of one, so that none starves. The fleet's burst is then the number of members.
+/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has
+/// fewer tokens than the fleet has members, each has a burst of one, so that none starves. The fleet's burst is then
+/// the number of members.
 ///
-/// The first share waits too, because the others have to learn of this member.
+/// The first share waits in the same way, because the others have to learn of this member.
 ///
 /// Algorithm: damper's own.
 ///
@@ -72,14 +74,16 @@ pub struct LiveShare<M> {
     me: M,
     late_by: Duration,
     fence: Option<Duration>,
-    /// The shares of the last hold, the oldest first. The last one is of the newest view.
+    /// The shares during the last hold, the oldest first. The last one is that of the newest view.
     shares: VecDeque<Share>,
     newest_news: Option<Duration>,
-    /// The latest time that was told.
+    /// The latest time that a caller gave.
     now: Duration,
 }
 
-/// A member's part of the quota by one view, or by several that were merged; `None` if it has none.
+/// A member's part of the quota by one view, or by several that were merged.
+///
+/// The quota is `None` if the member has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     since: Duration,
@@ -93,14 +97,15 @@ struct Share {
 pub struct ShareTerms {
     /// The member's quota, for [`RateLimiter::set_share`](crate::RateLimiter::set_share); `None` refuses all.
     pub quota: Option<Quota>,
-    /// When the terms may change without a new view; `None` if only a view changes them.
+    /// When the terms may change without a new view. It is `None` if only a view changes them.
     pub ask_again_at: Option<Duration>,
 }
 
 impl<M: AsRef<[u8]>> LiveShare<M> {
-    /// Creates the share of the member `me` in `quota`, which is none before the first view.
+    /// Creates the share of the member `me` in `quota`.
     ///
-    /// `views_late_by` is the longest time from a change of the members until each of them knows.
+    /// The member has no share before the first view. `views_late_by` is the longest time from a change of the members
+    /// until each of them knows of it.
     pub fn new(quota: Quota, me: M, views_late_by: Duration) -> Self {
         let shares = VecDeque::from([Share { since: Duration::ZERO, quota: None }]);
         Self { quota, me, late_by: views_late_by, fence: None, shares, newest_news: None, now: Duration::ZERO }
@@ -108,18 +113,18 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     /// Sets the time without a view after which this member stops. Default: never.
     ///
-    /// Set it where a member can be cut off from the views, longer than the usual time between two of them. Each view counts as news, also one
-    /// that changes nothing. A larger share then waits for the delay *and* the fence, until which a member that is cut off may go on, so
-    /// all members of a fleet need the same fence.
+    /// Set it if a member can be cut off from the views. It must be longer than the usual time between two views. Each
+    /// view counts, also one that changes nothing. A larger share then waits for the delay *and* the fence, because a
+    /// member that is cut off may go on until its fence. So all members of a fleet need the same fence.
     #[must_use]
     pub fn fence_after(self, fence: Duration) -> Self {
         Self { fence: Some(fence), ..self }
     }
 
-    /// Tells who the members are at `now`, each with its weight.
+    /// Records the members at `now`, each with its weight.
     ///
-    /// This member has no share if it is not on the list, or there with weight 0. If a member is named twice, its weights add up. A time
-    /// before the latest one that was told counts as that one.
+    /// This member has no share if it is not on the list, or is there with weight 0. If a member is named twice, its
+    /// weights add up. A time before the latest one that a caller gave counts as that one.
     pub fn view<N: AsRef<[u8]>>(&mut self, members: impl IntoIterator<Item = (N, u32)>, now: Duration) {
         let now = self.reach(now);
         if let Some(fenced) = self.fenced_at().filter(|&fenced| fenced <= now) {
@@ -134,7 +139,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         }
     }
 
-    /// Returns what is in force at `now`, and until when.
+    /// Returns the quota in force at `now`, and until when it is.
     pub fn terms(&mut self, now: Duration) -> ShareTerms {
         let now = self.reach(now);
         let fenced = self.fenced_at();
@@ -146,12 +151,12 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         ShareTerms { quota, ask_again_at }
     }
 
-    /// Returns when the oldest share stops to count: a hold after the next one replaced it.
+    /// Returns when the oldest share stops counting: one hold after the next share replaced it.
     fn end_of_oldest(&self) -> Option<Duration> {
         self.shares.get(1).map(|next| next.since.saturating_add(self.hold()))
     }
 
-    /// Returns how long the others may go on by an older view.
+    /// Returns the hold: how long the other members may go on by an older view.
     fn hold(&self) -> Duration {
         self.late_by.saturating_add(self.fence.unwrap_or_default())
     }
@@ -160,7 +165,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         self.newest_news?.checked_add(self.fence?)
     }
 
-    /// Returns `now`, or the latest time that was told, and drops the shares that no longer count then.
+    /// Drops the shares that no longer count, and returns `now` or the latest time so far, if that is later.
     fn reach(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         while self.end_of_oldest().is_some_and(|end| end <= self.now) {
@@ -171,7 +176,8 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     fn push(&mut self, share: Share) {
         let part = self.hold() / PARTS;
-        // Two shares that were the newest for a small part of the hold, together, are merged, and count a little longer.
+        // If the last two shares were the newest for less than a part of the hold, together, they are merged. The
+        // merged share counts a little longer than the first of them would.
         if let [.., before, last] = self.shares.make_contiguous()
             && share.since.saturating_sub(before.since) < part
         {
@@ -182,7 +188,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
     }
 }
 
-/// The names are of the program, so they are shown as bytes; the shares are for logs.
+/// Shows the whole quota and the newest share, but not the program's name for the member.
 impl<M> fmt::Debug for LiveShare<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let newest = self.shares.back().and_then(|share| share.quota);
@@ -241,7 +247,7 @@ impl<N: AsRef<[u8]>> Members<N> {
 
     /// Returns how many tokens of the burst the member at `place` has.
     ///
-    /// Each has one, and the others go by weight, by the method of the largest remainders.
+    /// Each member has one. The rest is divided by weight, by the method of the largest remainders.
     fn burst(&self, quota: Quota, place: usize) -> u32 {
         let Some(rest) = u64::from(quota.burst_size()).checked_sub(self.members.len() as u64) else {
             return quota.burst_size().min(1);
@@ -251,7 +257,7 @@ impl<N: AsRef<[u8]>> Members<N> {
             (product / u128::from(self.whole), product % u128::from(self.whole))
         };
         let given: u128 = self.members.iter().map(|&(_, weight)| part(weight).0).sum();
-        // Equal remainders are put in an order that is the same for all members, and another one for each quota.
+        // Equal remainders are put in an order that is the same for all members and differs from quota to quota.
         let order = |place: usize| {
             let (name, weight) = &self.members[place];
             (part(*weight).1, number(quota, name.as_ref()), place)
@@ -259,14 +265,14 @@ impl<N: AsRef<[u8]>> Members<N> {
         let mine = order(place);
         let before = (0..self.members.len()).filter(|&other| order(other) > mine).count();
         let is_among_the_largest = (before as u128) < u128::from(rest) - given;
-        // At most `rest`, which is less than the burst.
+        // The part is at most `rest`, which is less than the burst, so the sum fits.
         1 + part(self.members[place].1).0 as u32 + u32::from(is_among_the_largest)
     }
 }
 
-/// Returns the limit and the window in nanoseconds of `weight` parts of `whole`.
+/// Returns the limit, and the window in nanoseconds, of `weight` out of `whole` equal parts of the quota.
 ///
-/// The window is a multiple of the quota's if that fits. Rates that fit no quota are rounded down.
+/// The window is a multiple of the quota's window if that fits. Rates that fit no quota are rounded down.
 fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
     let limit = u128::from(quota.limit()) * u128::from(weight);
     let divisor = greatest_common_divisor(limit, whole.into());
@@ -277,7 +283,7 @@ fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
     let divisor = greatest_common_divisor(limit, window);
     let (limit, window) = (limit / divisor, window / divisor);
     let excess = |number: u128, bits: u32| (u128::BITS - number.leading_zeros()).saturating_sub(bits);
-    // One bit fewer for the window, because it is rounded up.
+    // The window gets one bit fewer, because it is rounded up.
     let excess = excess(limit, u32::BITS).max(excess(window, u64::BITS - 1));
     ((limit >> excess) as u32, window.div_ceil(1 << excess) as u64)
 }
@@ -291,7 +297,7 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
 
 /// Returns a number for a member and a quota that is the same in all processes.
 ///
-/// It decides who has one token more, so it need not resist attackers.
+/// It only decides which members get one token more, so it need not resist attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {
     let hash = name.iter().fold(Digest::EMPTY, |digest, &byte| digest.with(byte.into())).get();
     scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))

@@ -26,9 +26,9 @@ const UNITS: [(&str, u64); 8] = [
     ("day", 86_400 * 1_000_000_000),
 ];
 
-/// The other names of units, each with the name that is written.
+/// The other names of units, after the main name of each.
 ///
-/// With these a quota accepts the units of durations in configuration files.
+/// They are the names that durations in configuration files may have.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("ns", &["nsec", "nanos"]),
     ("us", &["usec"]),
@@ -177,7 +177,7 @@ struct TextParts<'a> {
 }
 
 impl<'a> TextParts<'a> {
-    /// Returns the next part and its position; the part is empty at the end.
+    /// Returns the next part and its position. At the end the part is empty.
     fn next(&mut self) -> (usize, &'a str) {
         let rest = &self.text[self.at..];
         let start = self.at + (rest.len() - rest.trim_start().len());
@@ -212,11 +212,11 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let inexact = ParseQuotaError::InexactWindow { at };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    // A fraction of a unit that is a whole number of nanoseconds has at most 14 digits: a week is 6.048 * 10^14 of them.
+    // If a fraction of a unit is a whole number of nanoseconds, it has at most 14 digits: a week is 6.048 * 10^14 ns.
     if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
         return Err(inexact);
     }
-    // 2^64 has 20 digits: more are too long in any unit.
+    // 2^64 has 20 digits, so a longer number is too long in any unit.
     let too_long = ParseQuotaError::WindowTooLong { at };
     if whole.len() > 20 {
         return Err(too_long);
@@ -228,7 +228,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if part % scale != 0 {
         return Err(inexact);
     }
-    // Below 10^20 * 2^50, which fits.
+    // The product is below 10^20 * 2^50, which fits.
     let nanos = value(whole) * u128::from(nanos) + part / scale;
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
 }
@@ -276,7 +276,7 @@ impl fmt::Display for Rate {
         let nanos = self.window.as_nanos();
         match UNITS[4..].iter().find(|&&(_, unit)| u128::from(unit) == nanos) {
             Some((name, _)) => f.write_str(name),
-            // Exact, unlike the text of a wait.
+            // This is exact, unlike the text of a wait.
             None => write!(f, "{:?}", self.window),
         }
     }

@@ -1,18 +1,20 @@
 //! Positions in time: the arithmetic that lines of tokens and of windows share, free of atomics.
 //!
-//! Think of the instants at which tokens are produced (or windows begin) as a line measured in tokens (or
-//! windows), in fixed point with F fraction bits: a *unit* is 2^-F of one. A *position* is a place on that line, and the
-//! clock's reading is one. Positions are 64 bits wide and wrap: only their differences mean anything, as signed numbers.
+//! Think of the instants at which tokens are produced (or windows begin) as a line measured in tokens (or windows), in
+//! fixed point with F fraction bits: a *unit* is 2^-F of a token (or window). A *position* is a place on that line, and
+//! each reading of the clock has one. Positions are 64 bits wide and wrap: only their differences mean anything, as
+//! signed numbers.
 //!
-//! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61 (2^54
-//! where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes decades to
-//! refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond ticks the
-//! positions circle after more than a century. (Where a tick brings more than 4 whole tokens, F is 0 and they circle
-//! after 2^64 tokens.) A bucket that was unused for more than half a circle may read as indebted. It is healed like one
-//! whose clock stepped back. A line is good for 2^63 ticks.
+//! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61
+//! units (2^54 where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes
+//! decades to refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond
+//! ticks positions wrap after more than a century. (Where a tick brings more than 4 whole tokens, F is 0 and they wrap
+//! after 2^64 tokens.) A bucket that was unused for more than half of the time after which positions wrap may read as
+//! indebted. It is healed like one whose clock stepped back. A line is good for 2^63 ticks.
 //!
-//! **F stays when the quota changes.** Under a quota that is k times slower than the one that F was chosen for, a unit
-//! takes k/2 ticks or less, so rounding to units matters:
+//! **F stays when the quota changes.** The line is then *bent*: it continues from its present position at the new rate.
+//! Under a quota that is k times slower than the one that F was chosen for, a unit takes k/2 ticks or less, so rounding
+//! to units matters:
 //!
 //! | what | accuracy | reason |
 //! |---|---|---|
@@ -20,14 +22,15 @@
 //! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder, less than a tick, for the next change. Rounding the token's time up to a tick adds the other tick. |
 //! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. A changed line catches up on `behind`. |
 //!
-//! **The shape** of a line packs its shifts, F and its clock into one word:
+//! **The shape** of a line packs its shifts, F and the frequency of its clock into one word:
 //!
 //! ```text
 //!  63           58 57      26 25  15   14      13        12            6 5    0
 //! | FRACTION BITS | FREQUENCY | SPARE | LINE | UNLIMITED | INVERSE SHIFT | SHIFT |
 //! ```
 //!
-//! A check needs the fields at the two ends, where they are cheapest to extract. An answer keeps the whole word.
+//! A check needs only the fields at the two ends of the word, which are the cheapest to extract. An answer keeps the
+//! whole word.
 
 use super::{Alignment, Quota, SetQuotaError};
 use crate::sync::Field;
@@ -37,22 +40,22 @@ use crate::time::{Clock, Frequency, Scale, Ticks};
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);
-/// Marks the shape of a line; an answer may have none.
+/// Marks the shape of a line. It is not set in an answer without a line.
 const LINE: Field = UNLIMITED.then(1);
 const SPARE: Field = LINE.then(11);
 const FREQUENCY: Field = SPARE.then(32);
 const FRACTION_BITS: Field = FREQUENCY.then(6);
 const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
-/// The most units that a tick is worth, unless a tick is worth more whole tokens than that.
+/// The most units that a tick brings, unless it brings more whole tokens than that.
 const UNITS_PER_TICK: u128 = 4;
 
-/// The fraction bits of a line whose rate is 0 and constrains nothing.
+/// The most fraction bits, F, of a line whose rate is 0. Such a rate sets no bound for F.
 const IDLE_FRACTION_BITS: u32 = 28;
 
-/// The most units that a tick may be worth after a change of the quota.
+/// The most units that a tick may bring after a change of the quota.
 ///
-/// With nanosecond ticks the positions then circle after 52 days.
+/// With nanosecond ticks positions then wrap after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
 /// The most ticks by which a bent line starts earlier, to continue the old line's part of a unit.
@@ -66,9 +69,11 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// The line of a quota: a timeline, and the amounts that may be taken at its positions.
 ///
 /// It defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line, publishes
-/// it and bends it when the quota changes.
+/// it, and replaces it when the quota changes.
 pub trait Line: Copy {
-    /// Whether the fast path needs the deepest debts, to recognize a word from before a clock stepped back.
+    /// Whether the fast path needs the deepest debts.
+    ///
+    /// By them it recognizes a word that was written before the clock stepped back.
     const HEALS_ON_FAST_PATH: bool;
 
     /// Returns how much a window of the quota brings, in whole tokens or windows.
@@ -79,7 +84,7 @@ pub trait Line: Copy {
 
     /// Returns the position at which a new line starts.
     ///
-    /// On that line a word of 0 is a bucket in which `missing` tokens are missing.
+    /// On that line, a word of 0 stands for a bucket that lacks `missing` tokens.
     fn first_position(fraction_bits: u32, missing: u32) -> u64;
 
     /// Returns the error for a quota that is too fast for a line.
@@ -88,16 +93,20 @@ pub trait Line: Copy {
     /// second may bring at most.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
-    /// Returns the sizes of a quota on its timeline, which are published with it.
+    /// Returns the amounts of a quota that decisions compare with, such as the burst in units.
+    ///
+    /// They are published together with the timeline.
     fn sizes(timeline: &Timeline, quota: &Quota) -> [u64; 2];
 
-    /// Creates the line of a timeline and the [`sizes`](Self::sizes) published with it, each read on demand.
+    /// Creates a line from a timeline and the [`sizes`](Self::sizes) that were published with it.
+    ///
+    /// It reads only the sizes that it needs.
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
-    /// Returns the position in time of each reading of the clock.
+    /// Returns the timeline, which gives each tick of the clock its position.
     fn timeline(&self) -> &Timeline;
 
-    /// Returns the timeline, to be changed.
+    /// Returns the timeline for changing it.
     fn timeline_mut(&mut self) -> &mut Timeline;
 
     /// Creates the line of a quota.
@@ -106,7 +115,7 @@ pub trait Line: Copy {
         Self::from_parts(timeline, |index| sizes[index])
     }
 
-    /// Returns the position of the tick `now`, and counts waits from there.
+    /// Returns the position of the tick `now`. From then on, [`wait`](Self::wait) counts from this reading.
     #[inline]
     fn reading(&mut self, now: u64) -> u64 {
         self.timeline_mut().reading(now)
@@ -163,16 +172,17 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether the quota has no limit: everything is allowed and the word stays as it is.
     ///
-    /// The tempo also says it. The fast path excludes it before it loads the tempo, and sets `false` here.
+    /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, and sets `false`
+    /// here.
     pub(super) unlimited: bool,
-    /// How much the line lags behind what all quotas so far have brought.
+    /// How much the line lags behind what all quotas so far have brought, in 2^-64 units.
     ///
-    /// In 2^-64 units: less than a tick.
+    /// It is less than a tick brings.
     pub(super) behind: u64,
 }
 
 impl Timeline {
-    /// Creates the timeline of `quota` from the tick `origin` on, which can be changed to `largest`.
+    /// Creates the timeline of `quota`, which starts at the tick `origin` and can be changed to `largest`.
     ///
     /// The clock has `hertz` ticks per second.
     pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
@@ -197,7 +207,7 @@ impl Timeline {
         }
     }
 
-    /// Creates a timeline of its fields, as a counterexample of a proof has them.
+    /// Creates a timeline from its fields, in the form in which a proof's counterexample gives them.
     #[cfg(all(test, feature = "alloc", not(any(loom, shuttle))))]
     pub(crate) const fn of_fields(fields: [u64; 8], deepest_debt: u64, unlimited: bool) -> Self {
         let [origin, start, mult, inverse, brought, shape, deepest_ever, behind] = fields;
@@ -205,7 +215,7 @@ impl Timeline {
         Self { origin, start, tempo, deepest_debt, deepest_ever, unlimited, behind }
     }
 
-    /// Returns the timeline of another quota in the fixed point of this one, with no start yet.
+    /// Returns the timeline of another quota with the F of this one. It has no start yet.
     pub(super) fn changed<L: Line>(&self, quota: &Quota, hertz: u64, debt_bits: u32) -> Result<Self, SetQuotaError> {
         let deepest_debt = L::deepest_debt(quota);
         let fraction_bits = self.fraction_bits();
@@ -214,9 +224,9 @@ impl Timeline {
             return Err(SetQuotaError::TooLarge { tokens: deepest_debt, most });
         }
         let (brought, ticks) = rate::<L>(quota, hertz);
-        // Without fraction bits, a tick may have been worth more whole tokens than that from the start.
+        // If F is 0, a tick may have brought more than `MOST_UNITS_PER_TICK` from the start, so no bound applies.
         let most = if fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
-        // Shifted by at most 61, the tokens stay below 2^123.
+        // `brought` is shifted by at most 61 bits, so it stays below 2^123.
         if ticks > 0 && (brought << fraction_bits).div_ceil(most.into()) > ticks {
             let whole = NANOS_PER_SECOND << fraction_bits;
             return Err(L::too_fast(quota, whole, u128::from(MOST_UNITS_PER_TICK) * u128::from(hertz)));
@@ -228,15 +238,16 @@ impl Timeline {
 
     pub(super) const fn is_slower_than(&self, other: &Self) -> bool {
         let (scale, other) = (self.tempo.scale(), other.tempo.scale());
-        // Below 2^126.
+        // The products are below 2^126.
         (scale.mult as u128) << other.shift < (other.mult as u128) << scale.shift
     }
 
-    /// Returns this timeline, continuing at the tick `now` from where `old` is.
+    /// Returns this timeline, which continues at the tick `now` from the position of `old`.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
-        // The part of the next unit that `old` has brought. With its lag, that may be a whole one.
+        // This is the part of the next unit that `old` has brought. Together with the lag of `old`, it may be a whole
+        // unit.
         let (brought, is_whole) = old.tempo.part().overflowing_add(old.behind);
         // A tick of this line brings at most 2^126, in 2^-64 units.
         let scale = self.tempo.scale();
@@ -245,7 +256,8 @@ impl Timeline {
             Some(ticks) => ticks,
             None => 0,
         };
-        // A line is good for 2^63 ticks, and this is less than a unit.
+        // The line starts earlier by these ticks, which bring less than a unit. They are bounded because a line is good
+        // for only 2^63 ticks.
         let ticks = if ticks > LONGEST_PART as u128 { LONGEST_PART } else { ticks as u64 };
         Self {
             origin: now.wrapping_sub(ticks),
@@ -273,7 +285,7 @@ impl Timeline {
         self.start.wrapping_add_signed(self.tempo.scale().units(now.wrapping_sub(self.origin) as i64).0)
     }
 
-    /// Returns the position of the tick `now`, and counts waits from there.
+    /// Returns the position of the tick `now`. From then on, [`wait`](Self::wait) counts from this reading.
     #[inline]
     pub(crate) const fn reading(&mut self, now: u64) -> u64 {
         let (units, product) = self.tempo.scale().units(now.wrapping_sub(self.origin) as i64);
@@ -300,11 +312,12 @@ impl Timeline {
         self.tempo.scale().saturating_units(ticks.count()).saturating_add(1)
     }
 
-    /// Returns units whose [`wait`](Self::wait) is at least `wait`: what `wait` brings, or one or two more if these need less.
+    /// Returns a number of units whose [`wait`](Self::wait) is at least `wait`.
     ///
-    /// The line must refill.
+    /// These are the units that `wait` brings, or one or two more if those come sooner. The line must refill.
     pub(crate) const fn units_for(&self, wait: Ticks) -> u64 {
-        // Converting to units and back loses less than two units: the part at the reading, and what rounding cuts off.
+        // Converting to units and back loses less than two units: the part of a unit at the reading, and the part that
+        // rounding cuts off.
         let brought = self.tempo.scale().saturating_units(wait.count());
         if self.wait(brought).count() >= wait.count() {
             return brought;
@@ -324,7 +337,7 @@ impl Timeline {
         whole << self.fraction_bits()
     }
 
-    /// Returns F.
+    /// Returns F, the number of fraction bits.
     #[inline]
     pub(crate) const fn fraction_bits(&self) -> u32 {
         self.tempo.fraction_bits()
@@ -347,13 +360,13 @@ impl Timeline {
         self.deepest_ever << self.fraction_bits()
     }
 
-    /// Returns whether a place `units` ahead of a reading is from before a step back of the clock.
+    /// Returns whether a word `units` ahead of a reading was written before the clock stepped back.
     ///
-    /// It is if it lies further ahead than the deepest debt and the most that the clock may step back, together.
+    /// It was if it lies further ahead than the deepest debt and the most that the clock may step back, together.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
-        // Rounded up.
+        // The skew is rounded up.
         let skew = self.tempo.scale().saturating_units(ticks).saturating_add(u64::from(ticks > 0));
         units > self.deepest_ever().saturating_add(skew)
     }
@@ -363,7 +376,7 @@ impl Timeline {
 ///
 /// In an answer without a line it has two known waits instead.
 ///
-/// Packed by hand: as an enum it makes a check of two limits longer by 36 instructions.
+/// It is packed by hand, because an enum makes a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tempo {
     /// Units per tick: `units = ticks · mult >> SHIFT`.
@@ -376,7 +389,7 @@ pub(crate) struct Tempo {
     pub(super) inverse: u64,
     /// The lowest 64 bits of `ticks · mult` at the reading that waits count from.
     pub(super) brought: u64,
-    /// The packed word described in the module's page.
+    /// The packed word that the page of this module describes.
     pub(super) shape: u64,
 }
 
@@ -416,16 +429,16 @@ impl Tempo {
         Scale { mult: self.mult, shift: SHIFT.get(self.shape) as u32 }
     }
 
-    /// Returns how far the reading that waits count from lies past its position, in 2^-64 units.
+    /// Returns the part of a unit that has passed since the position of the reading, in 2^-64 units.
     #[inline]
     const fn part(&self) -> u64 {
         self.scale().fraction(self.brought)
     }
 
-    /// Returns the fewest ticks after the reading that bring `units`; there must be a line.
+    /// Returns the fewest ticks after the reading that bring `units`. There must be a line.
     ///
-    /// The wait is exact up to 2^62 ticks where a unit is no longer than that. A longer one may be too long, but never
-    /// too short.
+    /// A wait of up to 2^62 ticks is exact if a unit takes no longer than that. A longer wait may be too long, but
+    /// never too short.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         if units == 0 {
@@ -435,13 +448,13 @@ impl Tempo {
             return Ticks::NEVER;
         }
         let part = self.part();
-        // Below 2^128, because a part is less than a unit.
+        // The product is below 2^128, because a part is less than a unit.
         let passed = (part as u128 * self.inverse as u128) >> u64::BITS;
         let ticks = (units as u128 * self.inverse as u128 - passed) >> INVERSE_SHIFT.get(self.shape);
         if ticks >= LONGEST_WAIT as u128 {
             return Ticks::new(LONGEST_WAIT);
         }
-        // `inverse` is rounded up, by less than a tick in all: the result is enough, or one too few.
+        // `inverse` is rounded up, by less than a tick in all. So the result is enough, or one too few.
         let ticks = ticks as u64;
         Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })
     }
@@ -460,7 +473,7 @@ impl Tempo {
         (units >> self.fraction_bits()) as u32
     }
 
-    /// Returns F.
+    /// Returns F, the number of fraction bits.
     #[inline]
     pub(super) const fn fraction_bits(&self) -> u32 {
         FRACTION_BITS.get(self.shape) as u32
@@ -479,7 +492,7 @@ impl Tempo {
 
 /// Returns the rate of a line as a fraction: tokens or windows, and the ticks that bring them.
 fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
-    // per window / window · 10^9 / hertz; the numerator is below 2^62.
+    // The rate is per window / window · 10^9 / hertz. The numerator is below 2^62.
     let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
     (brought, u128::from(quota.window_nanos()) * u128::from(hertz))
 }
@@ -499,14 +512,17 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// Returns the largest F with which a tick of `quota` is at most 4 units, and its deepest debt fits.
+/// Returns the largest F with which a tick of `quota` is at most 4 units.
+///
+/// The deepest debt then fits `debt_bits`.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());
     if is_idle((brought, ticks)) {
         return bits;
     }
-    // brought · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below 2^123.
+    // The condition is brought · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below
+    // 2^123.
     while bits > 0 && (brought << bits).div_ceil(UNITS_PER_TICK) > ticks {
         bits -= 1;
     }

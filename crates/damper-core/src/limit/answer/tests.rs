@@ -50,7 +50,7 @@ fn frequencies() -> impl Strategy<Value = u64> {
     prop_oneof![1 => numbers(), 2 => prop_oneof![Just(1_000), Just(32_768), Just(1_000_000_000), Just(3_187_200_000)]]
 }
 
-/// Returns the line that a check goes by. The quota may have been changed since the first use.
+/// Returns the line that a check uses. The quota may have been changed since the first use.
 fn line(quota: Quota, changed: Option<Quota>, first: At, then: u64) -> TokenLine {
     let live = LiveQuota::new(quota, TokenLine::missing(0));
     live.read::<TokenLine>(&first);

@@ -1,4 +1,4 @@
-//! Holds buckets by plan to a model in exact fractions, for single plans, mixtures and changes.
+//! Compares buckets by plan with a model in exact fractions, for single plans, mixtures and changes.
 
 #![expect(clippy::cast_precision_loss, reason = "the bounds have room for it")]
 
@@ -32,7 +32,7 @@ impl Exact {
         self.quota.window_nanos().into()
     }
 
-    /// Returns how much so many beats bring.
+    /// Returns how much `beats` bring.
     fn brought(&self, beats: u128) -> u128 {
         u128::from(self.quota.limit()) * BEAT * beats
     }
@@ -49,7 +49,7 @@ impl Exact {
         self.owed + self.cost(n) <= u128::from(self.quota.burst_size()) * self.window()
     }
 
-    /// Whether the tokens are there `EARLY` beats later.
+    /// Returns whether the tokens are there `EARLY` beats later.
     fn soon_has(&self, n: u32) -> bool {
         let later = self.owed.saturating_sub(self.brought(EARLY));
         later + self.cost(n) <= u128::from(self.quota.burst_size()) * self.window()
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(Plan::new(plan.quota()), Ok(plan));
     }
 
-    /// A position has an instant of its own, and that leads back to it.
+    /// A position has an instant of its own, and that instant leads back to the position.
     #[test]
     fn instants_lead_back_to_their_positions(plan in plans(), at in sized(60), ahead in sized(46)) {
         let mut line: crate::limit::TokenLine = plan.line();
@@ -213,12 +213,12 @@ proptest! {
         let owed_now = u64::from(usage.quota().burst_size() - usage.remaining()) + u64::from(usage.debt());
         let deepest = u64::from(ByPlan::charge(&new, ByPlan::idle_at(at), at, u32::MAX).0);
         prop_assert!(owed_now <= owed + 1, "{owed_now} after {owed}");
-        // A position is a part of a token, and what is left is rounded down on either side.
+        // Remaining tokens are rounded down under both plans, so the debts may differ by a token.
         prop_assert!(owed_now + 1 >= owed.min(deepest), "{owed_now} after {owed}");
         prop_assert_eq!(ByPlan::replanned(&old, &new, replanned, at), replanned);
     }
 
-    /// Changing the plan without `replan` gives at most what the specification says.
+    /// Changing the plan without `replan` gives at most the excess that `planned_level` states.
     #[test]
     fn a_change_of_plans_exceeds_by_its_bound(one in plans(), two in plans(), start in sized(59), gap in any::<u64>()) {
         let take_all = |plan: &Plan, level: u64, at: u64| {

@@ -8,8 +8,9 @@ use core::time::Duration;
 
 /// The refusal of a call on several limits, which took nothing from any.
 ///
-/// If several limits refuse, it is that of the limit with the longest wait. A limit that can never allow the call
-/// outlasts every wait. A [contended](Self::is_contended) refusal is that of the limit whose tokens other calls took.
+/// If several limits refuse, it is the refusal of the limit with the longest wait. A limit that can never allow the
+/// call outlasts every wait. A [contended](Self::is_contended) refusal is that of the limit whose tokens other calls
+/// took.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LimitSetDenied {
@@ -33,7 +34,7 @@ impl LimitSetDenied {
         Self { denied, index, cause: Cause::Limit(quota), is_contended: false }
     }
 
-    /// Returns this refusal as one that came after all limits had allowed the call.
+    /// Returns this refusal, marked as one that came after all limits had allowed the call.
     pub(crate) fn contended(self) -> Self {
         Self { is_contended: true, ..self }
     }
@@ -60,7 +61,7 @@ impl LimitSetDenied {
         self.index
     }
 
-    /// Returns the quota of that limit.
+    /// Returns the quota of the limit at [`index`](Self::index).
     pub fn quota(&self) -> Quota {
         match self.cause {
             Cause::Limit(quota) => quota,
@@ -68,7 +69,7 @@ impl LimitSetDenied {
         }
     }
 
-    /// Returns the refusal of that limit.
+    /// Returns the refusal of the limit at [`index`](Self::index).
     #[must_use]
     pub fn denied(&self) -> Denied {
         self.denied
@@ -76,9 +77,9 @@ impl LimitSetDenied {
 
     /// Returns whether other calls took the tokens after this call had looked at the limits.
     ///
-    /// All limits had the tokens at the look. The tokens that the call had taken by then were given back. Such a refusal is
-    /// rare. It may be due to tokens that another call gives back in turn, because a later limit refuses it. Then a retry at
-    /// once may succeed.
+    /// All limits had the tokens when this call looked at them. The tokens that the call had taken by then were given
+    /// back. Such a refusal is rare. The other call may give its tokens back in turn, because a later limit refuses it.
+    /// Then a retry at once may succeed.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.is_contended

@@ -34,7 +34,7 @@ pub trait InFlight: Sealed {
 
 impl Sealed for () {}
 
-/// Bounds nothing.
+/// A set without a bulkhead has the bound `()`, which refuses no call.
 impl InFlight for () {
     type Refusal = LimitSetDenied;
 

@@ -43,37 +43,37 @@ use settling::Settling;
 ///
 /// A call takes its tokens of all limits, or of none.
 ///
-/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then it takes, from the first
-/// limit to the last.
+/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then does it take tokens,
+/// from the first limit to the last.
 ///
-/// A refusal that these looks find takes nothing and writes nothing. It names the limit with the longest wait. (As with a
-/// single limit, the first use of a limit and the healing of a clock that stepped back are written. A
-/// `SlidingLog` is asked with a reading of the clock of its own.)
+/// If a limit refuses when it is judged, the check takes nothing and writes nothing. The refusal names the limit with
+/// the longest wait. (As with a single limit, a check does write at the first use of a limit, and when it repairs a
+/// state from before the clock stepped back. A `SlidingLog` reads the clock by itself.)
 ///
 /// # Contention
 ///
-/// Another call may take tokens of a limit after the look at it. The set then decides about that limit anew. If it
-/// refuses, the limits before it get back what they gave, less what has been refilled since. Such a refusal is
-/// [contended](LimitSetDenied::is_contended).
+/// Another call may take tokens of a limit between the load of its word and the take. The set then decides about that
+/// limit anew. If this limit now refuses, the limits before it get back what the call took, less what has been refilled
+/// since. Such a refusal is [contended](LimitSetDenied::is_contended).
 ///
-/// No limit ever allows more than it would alone, counting the calls that were allowed by all. A call may be refused because
-/// of tokens that another call is about to give back. All calls take in the order of the limits, so this happens only if the
-/// other call was refused by a later limit: of calls that compete for the last tokens, one is allowed. In a simulation of 32
-/// cores that hammer on an organisation without tokens, one decision in 200,000 was such a refusal. If each limit
-/// were taken from before the next one is looked at, it would be one in 70.
+/// No limit ever allows more than it would alone, counting the calls that all limits allowed. A call may be refused
+/// because of tokens that another call is about to give back. All calls take in the order of the limits, so this
+/// happens only if a later limit refused the other call. Of calls that compete for the last tokens, one is allowed. In
+/// a simulation of 32 cores that hammer on an organisation without tokens, one decision in 200,000 was such a refusal.
+/// If each limit were taken from before the next one is looked at, it would be one in 70.
 ///
-/// Put the narrowest limit first: what is given back is then the least.
+/// Put the narrowest limit first, so that the least is given back.
 ///
 /// # A cost for each limit
 ///
 /// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) takes a
-/// cost of its own of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
-/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited
-/// too.
+/// separate cost of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
+/// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
 ///
-/// The tokens that a reservation gives back come on top of a limit's envelope. So at most [`unsettled`](Self::unsettled) bursts of
-/// a limit may be given back by the reservations that are unsettled at any moment: two, unless set. A reservation beyond that
-/// is allowed, but gives nothing back. After its [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
+/// The tokens that a reservation gives back come on top of what the limit's quota allows. So at most
+/// [`unsettled`](Self::unsettled) bursts of a limit may be given back by the reservations that are unsettled at any
+/// moment: two, unless set. A reservation beyond that is allowed, but gives nothing back. After its
+/// [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
 ///
 /// # Order
 ///
@@ -139,7 +139,7 @@ impl<const N: usize, C: Clock> LimitSet<[TokenBucket; N], C> {
 }
 
 impl<const N: usize, A: Algorithm, C: Clock> LimitSet<[A; N], C> {
-    /// Creates a set of limits of any one algorithm.
+    /// Creates a set of limits that all have the same algorithm.
     #[must_use]
     pub fn with_algorithms(limits: [A; N], clock: C) -> Self {
         let settling = Settling::new(&limits, &clock);
@@ -228,9 +228,9 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
 }
 
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
-    /// Returns how much of each limit is used, in their order, and takes nothing.
+    /// Returns how much of each limit is used, in the order of the limits, and takes nothing.
     ///
-    /// [`ready_in`](Self::ready_in) says how long it takes until costs are there.
+    /// [`ready_in`](Self::ready_in) returns how long it takes until given costs are available.
     pub fn peek(&self) -> L::Usages {
         self.limits.usages(&self.clock)
     }
@@ -243,9 +243,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
     /// future, counts as used in full.
     ///
-    /// In any stretch of time each limit allows its envelope and what reservations gave back in it. That is at most
-    /// what was [unsettled](Self::unsettled) when it began: two bursts, unless set. The set never takes in advance: a call
-    /// that is allowed may begin at once.
+    /// In any stretch of time each limit allows what its quota allows and what reservations gave back in it. These
+    /// refunds are at most what was [unsettled](Self::unsettled) when the stretch began: two bursts, unless set. The
+    /// set never takes in advance: a call that is allowed may begin at once.
     ///
     /// # Errors
     ///
@@ -256,9 +256,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         SetReservation::new(self, costs)
     }
 
-    /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the set.
+    /// Reserves as [`reserve`](Self::reserve) does, with a reservation that owns a reference to the set.
     ///
-    /// It is `'static` if the set is: for queues, spawned tasks and streamed responses.
+    /// The reservation is `'static` if the set is. It suits queues, spawned tasks and streamed responses.
     ///
     /// # Errors
     ///
@@ -273,11 +273,11 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         &self.bulkhead
     }
 
-    /// Returns the time until these costs are there, and takes nothing.
+    /// Returns the time until these costs are available, and takes nothing.
     ///
-    /// It is rounded up to the clock's tick. It is zero if they are there now. It returns `None` if no wait helps, as
-    /// for [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers the limits
-    /// only, neither the calls in flight nor the calls that wait.
+    /// It is rounded up to the clock's tick, and zero if they are available now. It is `None` if no wait helps, as for
+    /// [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers only the limits,
+    /// neither the calls in flight nor the calls that wait.
     ///
     /// # Examples
     ///
@@ -310,7 +310,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         &self.clock
     }
 
-    /// Returns the set with its bound replaced by what `change` makes of it.
+    /// Returns the set after `change` has replaced its bound on the calls in flight.
     #[cfg(feature = "alloc")]
     pub(crate) fn with_bound<Q>(self, change: impl FnOnce(P) -> Q) -> LimitSet<L, C, Q> {
         let Self { limits, clock, settling, bulkhead } = self;
@@ -323,7 +323,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     ///
     /// # Errors
     ///
-    /// [`LimitSetQuotaError`] if there is no such limit, or if it refuses the quota. The quota then stays.
+    /// [`LimitSetQuotaError`] if there is no such limit, or if the limit refuses the quota. The old quota then stays.
     ///
     /// # Examples
     ///
@@ -348,8 +348,8 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 
     /// Puts a quota in force for each of the limits, for all or for none.
     ///
-    /// If two threads change the quotas, the quotas of one of them are in force in the end, never a mixture. A
-    /// decision that is made meanwhile may go by the new quota of one limit and the old one of another.
+    /// If two threads change the quotas, those of one of them are in force in the end, never a mixture. A decision
+    /// during a change may use the new quota of one limit and the old quota of another.
     ///
     /// # Errors
     ///
@@ -379,10 +379,10 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Puts the quotas of these limits in force; `index` is that of the first.
+    /// Puts the quotas of these limits in force. The first limit has the index `index`.
     ///
-    /// All are prepared before the first is put in force. Another thread that changes a quota meanwhile gets the
-    /// error that it is busy.
+    /// All quotas are prepared before the first is put in force. Another thread that changes a quota meanwhile gets
+    /// `SetQuotaError::Busy`.
     fn put_in_force(&self, index: usize, limits: &[L::Algorithm], quotas: &[Quota]) -> Result<(), LimitSetQuotaError> {
         let (Some((limit, limits)), Some((&quota, quotas))) = (limits.split_first(), quotas.split_first()) else {
             return Ok(());
@@ -394,13 +394,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Takes of each limit the cost that belongs to its index, and enters last: all or nothing.
+    /// Takes the cost of each limit and calls `enter`, or takes nothing.
     ///
-    /// It enters with the tick at which the limits were judged.
+    /// `enter` comes last, and gets the tick at which the limits were judged. If it fails, all costs are given back.
     ///
-    /// The swaps follow in the order of the limits, which is the same for all calls. So of two calls that take from one
-    /// another, the one that is first at the first limit they share is not in the way of the other one further on: a call
-    /// is refused because of a call that is given back only if that one was refused for a limit further on.
+    /// All calls swap in the order of the limits. So a call is refused because of tokens that another call gives back
+    /// only if a later limit refused that other call. If no later limit refuses, one of the calls that compete for a
+    /// limit succeeds.
     #[inline]
     fn take<E: From<LimitSetDenied>>(
         &self,
@@ -433,7 +433,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         for (limit, look) in limits.iter().zip(looks.as_mut()) {
             *look = limit.look();
         }
-        // The clock is read after all words, as `OneWord::read` says of one.
+        // The clock is read after all words. `OneWord::read` says why.
         let now = self.clock.now();
         let mut verdicts = L::filled(Verdict::Undecided);
         for (index, (limit, verdict)) in limits.iter().zip(verdicts.as_mut()).enumerate() {
@@ -488,7 +488,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Gives back what was taken of the first limits.
+    /// Gives back what was taken of the first limits, as many as there are `verdicts`.
     #[cold]
     fn roll_back(&self, cost: &impl Fn(usize) -> u32, verdicts: &[Verdict]) {
         for (index, (limit, verdict)) in self.limits.as_slice().iter().zip(verdicts).enumerate().rev() {
@@ -498,14 +498,14 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         }
     }
 
-    /// Returns the refusal that a call with these costs would get now from the limits; takes nothing.
+    /// Returns the refusal that a call with these costs would get from the limits now. Takes nothing.
     #[cold]
     pub(crate) fn refusal(&self, cost: &impl Fn(usize) -> u32) -> Option<LimitSetDenied> {
         self.longest_refusal(cost, self.judge(cost).1.as_mut())
     }
 }
 
-/// Returns the answer with fewer tokens left, and the first of two with as many.
+/// Returns the answer with fewer tokens left, or the first if both have as many.
 #[inline]
 fn tighter<'a>(one: &'a Allowed, other: &'a Allowed) -> &'a Allowed {
     if other.remaining() < one.remaining() { other } else { one }

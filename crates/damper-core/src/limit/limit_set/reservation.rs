@@ -63,7 +63,7 @@ pub struct SetReservation<S: LimitSetRef> {
 }
 
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
-    /// Takes the costs of all limits and enters, or does neither.
+    /// Takes the costs of all limits and a slot of the bulkhead, or nothing.
     pub(super) fn new(set: S, costs: L::Costs<'_>) -> Result<Self, P::Refusal> {
         let taken = set.take_costs(&set.copy_of_costs(costs.as_ref())?, &set.bulkhead)?;
         Ok(Self { set, taken })
@@ -96,7 +96,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(copy)
     }
 
-    /// Takes the costs of all limits and enters `bound`, or does neither.
+    /// Takes the costs of all limits and a slot of `bound`, or nothing.
     pub(crate) fn take_costs<B: InFlight>(&self, costs: &L::PerLimit<u32>, bound: &B) -> Result<Taken<L>, B::Refusal> {
         let cost = |index: usize| costs.as_ref()[index];
         // The bulkhead is asked before the limits, so that they are not written to while it is full.
@@ -111,7 +111,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(Taken { costs: self.settling.count(&self.limits, costs, since), since })
     }
 
-    /// Returns the refusal that a call with these costs would get now from the limits; writes nothing.
+    /// Returns the refusal that a call with these costs would get from the limits now. Writes nothing.
     #[cfg(feature = "alloc")]
     pub(crate) fn refusal_of(&self, costs: &L::PerLimit<u32>) -> Option<LimitSetDenied> {
         self.refusal(&|index| costs.as_ref()[index])
@@ -121,10 +121,11 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 impl<L: Limits<Algorithm = TokenBucket>, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Gives back tokens that a call took and did not use, up to a number for each limit.
     ///
-    /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same way. So prefer
-    /// [`reserve`](LimitSet::reserve) and [`settle`](SetReservation::settle) where a call can keep a value until its cost is known:
-    /// these cannot give back more than was taken, and have [bounds](LimitSet::unsettled). In a set whose length is known at run time, a
-    /// limit without a number keeps its tokens.
+    /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same
+    /// way. If a call can keep a value until its cost is known, prefer [`reserve`](LimitSet::reserve) and
+    /// [`settle`](SetReservation::settle). A reservation cannot give back more than it took, and what it gives back is
+    /// [bounded](LimitSet::unsettled). In a set whose length is known at run time, a limit without a number keeps its
+    /// tokens.
     ///
     /// # Examples
     ///
@@ -155,13 +156,12 @@ where
 {
     /// Corrects the costs to what the call used, and frees its slot.
     ///
-    /// For each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does: those
+    /// For each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does. Those
     /// that a full bucket has no room for are lost. So are those beyond the [bound](LimitSet::unsettled) on what is
-    /// unsettled, and all of them after the [time-to-live](LimitSet::time_to_live). Tokens that were used beyond the cost
-    /// are booked as
-    /// [`charge`](crate::RateLimiter::charge) does, into debt if necessary, but none beyond
-    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. Settle a call that
-    /// was not made with costs of 0.
+    /// unsettled, and all of them after the [time-to-live](LimitSet::time_to_live). Tokens that were used beyond the
+    /// cost are booked as [`charge`](crate::RateLimiter::charge) does, into debt if necessary, but none beyond
+    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. If a call was not made,
+    /// settle it with costs of 0.
     ///
     /// The tokens are settled before the slot is freed, so the next call finds both. In a set whose length is known
     /// at run time, a limit without a number in `used` keeps its cost.
@@ -189,7 +189,7 @@ where
             let returnable = if is_alive { taken.returnable } else { 0 };
             bucket.settle(taken.cost, used.max(taken.cost - returnable), &set.clock);
         }
-        // Only now does the drop stop counting the costs as unsettled.
+        // `self` is dropped only here, after the refunds, and then stops counting the costs as unsettled.
     }
 }
 

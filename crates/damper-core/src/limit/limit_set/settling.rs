@@ -7,7 +7,7 @@ use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// The word of each limit that counts what is unsettled, and the bounds on them.
+/// The unsettled part of each limit, and the bounds on these parts.
 pub(super) struct Settling<L: Limits> {
     words: L::Each<Unsettled>,
     bounds: UnsettledBounds,
@@ -23,7 +23,7 @@ pub struct TakenCost {
 }
 
 impl TakenCost {
-    /// Describes a cost of which nothing may be given back.
+    /// Creates the record of a cost of which nothing may be given back.
     pub(super) const fn for_good(cost: u32) -> Self {
         Self { cost, returnable: 0, counted: Counted::NOTHING }
     }
@@ -63,7 +63,7 @@ impl<L: Limits> Settling<L> {
         }
     }
 
-    /// Returns whether a reservation of the tick `since` may still give something back.
+    /// Returns whether a reservation made at the tick `since` may still give something back.
     pub(super) fn is_alive(&self, since: u64, now: u64) -> bool {
         self.bounds.is_alive(since, now)
     }
@@ -72,9 +72,10 @@ impl<L: Limits> Settling<L> {
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
     /// Sets how many bursts of each limit may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a limit allows its envelope and what reservations give back in it, which is at most what was
-    /// unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
-    /// The guide's page on trees compares the choices. A burst is that of the quota in force when the reservation is made.
+    /// In any stretch of time a limit allows what its quota allows and what reservations give back in it. These refunds
+    /// are at most what was unsettled when the stretch began, so this setting bounds them. Reservations beyond the
+    /// bound are allowed, and give nothing back. The guide's page on trees compares the choices. A burst is that of the
+    /// quota in force when the reservation is made.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///
@@ -103,8 +104,8 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
 
     /// Sets the time after which a reservation counts as used in full, two minutes unless set.
     ///
-    /// Take the longest that a call lasts. A reservation that is never settled takes up the bound for two of these times
-    /// at most.
+    /// Set the longest time that a call can last. A reservation that is never settled takes up the bound for at most
+    /// two of these times.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///

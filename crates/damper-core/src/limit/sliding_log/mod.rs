@@ -3,11 +3,11 @@
 //! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread
 //! swaps the head once. That gives it the next `n` slots, and it then writes the time into each.
 //!
-//! **Why never too many.** A slot is taken only if its last token was taken a whole window ago. So two tokens of one
-//! slot are a window apart, and of all slots together no more than the limit lie within one.
+//! **Why never too many.** A slot is taken only if its last token was taken at least a whole window ago. So within one
+//! window each slot gives at most one token, and all slots together give no more than the limit.
 //!
-//! **Giving back** tokens moves the head back, if they are still the last. Their stamps stay until a thread takes the
-//! tokens again. `ring` has the fields, and what a slot may hold.
+//! **Giving back** tokens moves the head back, if no others were taken since. Their stamps stay until a thread takes
+//! the tokens again. `ring` has the fields, and what a slot may hold.
 
 // | file | idea |
 // |---|---|
@@ -38,7 +38,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// taken. Use it for small limits that a contract states to the letter.
 ///
 /// It goes by the quota's limit, at most 2^24 (16,777,216), and ignores the burst. So a refusal with "more than the
-/// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token taken
+/// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token then
 /// stays the same fraction of the window.
 ///
 /// If the clock steps back by more than it should, callers are locked out for at most one window. The same may happen
@@ -70,11 +70,11 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
-    /// Creates a log of which nothing is taken. It allocates 8 bytes for each token of the limit.
+    /// Creates a log with no tokens taken. It allocates 8 bytes for each token of the limit.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if the limit exceeds 2^24, or there is none.
+    /// [`OutOfRange`] if the limit exceeds 2^24, or if the quota has no limit.
     pub fn new(quota: Quota) -> Result<Self, OutOfRange> {
         let note = "(2^24, of a sliding log)";
         if quota.is_unlimited() {
@@ -133,7 +133,7 @@ impl SlidingLog {
             let word = self.ring.slot(next).load(Ordering::Relaxed);
             let stamp = match Stamp::of(word, next.lap) {
                 Stamp::LapBefore(stamp) => stamp,
-                // A token that was given back is due when it was taken.
+                // A token that was given back is available again since the moment at which it was taken.
                 Stamp::SameLap(stamp) => {
                     is_one_moment &= given_back.is_none_or(|other| other == stamp);
                     given_back = Some(stamp);
@@ -161,8 +161,8 @@ impl SlidingLog {
             }
             let end = self.ring.after(place, wanted);
             let new = end.after(head);
-            // ORDERING: Release pairs with the Acquire above; a swap of another thread's head continues its release
-            // sequence. Relaxed on failure: the value read is dropped. loom-tests:
+            // ORDERING: Release pairs with the Acquire above. A swap of a head that another thread wrote continues that
+            // thread's release sequence. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
                 return LogCheck::Again;
@@ -174,7 +174,7 @@ impl SlidingLog {
             let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
             return LogCheck::Done(Ok((allowed, TakePosition { at: new })));
         }
-        // Wherever the head is by now, the tokens after these are back no earlier.
+        // Even if the head has moved on, the tokens after these come back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
         // The remaining tokens are always fewer than were asked for, even if other threads give tokens back
         // meanwhile.
@@ -209,7 +209,7 @@ impl SlidingLog {
                     continue;
                 }
                 Stamp::Newer => {
-                    // The fence in `is_current`, so that the next look sees the head that has moved on.
+                    // The call is made for its fence, so that the next look sees the head that has moved on.
                     _ = self.quota.is_current(epoch);
                     return None;
                 }
@@ -230,8 +230,8 @@ impl SlidingLog {
             _ if is_unstamped => 0,
             None => window as i64,
             Some(newest) => match age(at, newest) {
-                // A check would heal the stamp first, so this does too: otherwise no check would come to it before the clock
-                // has caught up.
+                // A check would heal the stamp first, so this call does too. Otherwise a caller that is told to wait
+                // would make no check before the clock has caught up.
                 age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => {
                     self.heal(clock);
                     0
@@ -263,8 +263,8 @@ impl SlidingLog {
         clock: &impl Clock,
     ) {
         let now = line.timeline().position(clock.now());
-        // ORDERING: as in `try_check`: a thread that sees a stamp of a later lap sees, after the fence, that the head
-        // has moved on.
+        // ORDERING: as in `try_check`: a thread that sees a stamp of a later lap also sees, after the fence, that the
+        // head has moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
@@ -306,7 +306,7 @@ impl SlidingLog {
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let (epoch, line) = self.quota.read::<WindowLine>(clock);
-            // ORDERING: as in `try_check`; the stamp first, then the clock.
+            // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read.
             let word = slot.load(Ordering::Relaxed);
             let at = line.timeline().position(clock.now());
             let age = age_of(at, word);
@@ -316,7 +316,7 @@ impl SlidingLog {
         }
     }
 
-    /// Returns the wait until nothing counts, which is until the newest token is back.
+    /// Returns the wait until no taken token counts, which is until the newest one comes back.
     fn resets_in(&self, line: &WindowLine, at: u64, place: TokenNumber) -> Ticks {
         if self.ring.len() == 0 || line.is_unlimited() {
             return Ticks::ZERO;
@@ -334,7 +334,7 @@ impl SlidingLog {
 /// The result of one look at the log.
 enum LogCheck {
     Done(Result<(Allowed, TakePosition), Denied>),
-    /// The refusal by a stamp that can only be from before the clock stepped back.
+    /// The refusal by a stamp that was written before the clock stepped back.
     FromTheFuture(Denied),
     /// Another thread intervened.
     Again,
@@ -364,9 +364,9 @@ impl Algorithm for SlidingLog {
         let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
         // ORDERING: Acquire, as in `try_check`.
         let mut head = self.head.load(Ordering::Acquire);
-        // Tokens can be given back only if they are the last ones taken: then they are the next ones again. The stamps
-        // are compared too, because a window may have passed, and the slots may have held later tokens that were given
-        // back before these.
+        // Tokens can be given back only if they are the last ones taken. They are then the next ones to take. The
+        // stamps are compared too, because a window may have passed, and the slots may have held later tokens that were
+        // given back before these.
         while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
             // ORDERING: Release, as in `try_check`.
             match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
@@ -398,13 +398,13 @@ impl Algorithm for SlidingLog {
         Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
-    /// Forgets what was taken. Tokens that were taken and have no stamp yet count as taken later.
+    /// Forgets the tokens taken. Those that have no stamp yet count as taken after the reset.
     fn reset(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let spin_wait = SpinWait::new();
             loop {
                 let (epoch, line) = self.quota.read::<WindowLine>(clock);
-                // ORDERING: as in `try_check`; the stamp first, then the clock.
+                // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read.
                 let word = slot.load(Ordering::Relaxed);
                 let at = line.timeline().position(clock.now());
                 if self.quota.is_current(epoch) {

@@ -18,9 +18,9 @@
 //!
 //! | laps behind the head | meaning | consequence |
 //! |---|---|---|
-//! | 1 | it was stamped | it is due a window after its stamp |
-//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps it on its behalf with the time now, which is still within the call of the first. (If that core's clock is behind the first thread's, the stamp is early by the difference) |
-//! | 0 | the token was given back | it is due when it was taken. A thread that takes it at that very moment leaves the stamp as it is. Before it is taken later, that stamp is put into the lap before, so that it is not mistaken for the stamp of the next owner |
+//! | 1 | the slot's last token was stamped | the next token is due a window after the stamp |
+//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps the slot on its behalf with the present time, which is still within the call of the first thread. (If the other core's clock is behind the first thread's, the stamp is early by the difference) |
+//! | 0 | the next token was taken before and given back | it is due from its stamp on. A thread that takes it at the moment of that stamp leaves the stamp as it is. Before it is taken later, the stamp is put into the lap before, so that it is not mistaken for the stamp of the next owner |
 //!
 //! Two bits are enough, because a thread that sees a head sees all slots as they were when the head was written, or
 //! newer.
@@ -42,19 +42,19 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// The content of a slot before its first token.
 ///
-/// It is a stamp of the lap before the first, due even to a clock that is behind the one which started the line. (A
-/// window has at most 2^57 units, and the line starts at the end of its first.)
+/// It is a stamp of the lap before the first. The slot's token is available even by a clock that is behind the one
+/// which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// The content of a slot, as the next token that it is to hold sees it.
+/// The content of a slot, compared with the lap of a token that belongs there.
 pub(super) enum Stamp {
-    /// The slot was stamped in the lap before.
+    /// The slot was stamped in the lap before the token's.
     LapBefore(u64),
-    /// The slot was stamped in the lap of the token itself, which was given back.
+    /// The slot was stamped in the token's own lap, and the token was given back.
     SameLap(u64),
-    /// The slot was not stamped in the lap before.
+    /// The slot was not stamped in the lap before the token's.
     Older,
-    /// The slot was stamped in a later lap: the token was taken long ago.
+    /// The slot was stamped in a later lap than the token's: the token was taken long ago.
     Newer,
 }
 
@@ -108,7 +108,7 @@ pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
 }
 
-/// Returns the word of a slot whose token, of the next lap, was given back.
+/// Returns the word of a slot whose token, of the lap after `lap`, was given back.
 pub(super) fn freed(at: u64, lap: u64) -> u64 {
     stamped(at, lap) | FREED.put(1)
 }
@@ -137,7 +137,7 @@ impl StampRing {
         &self.0[place.index]
     }
 
-    /// Returns the place `n` tokens after one; `n` is at most the limit.
+    /// Returns the place `n` tokens after `place`. There are at most as many as the limit.
     pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index + n {
             index if index < self.len() => TokenNumber { index, ..place },
@@ -145,7 +145,7 @@ impl StampRing {
         }
     }
 
-    /// Returns the place `n` tokens before one; `n` is at most the limit.
+    /// Returns the place `n` tokens before `place`. There are at most as many as the limit.
     pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index.checked_sub(n) {
             Some(index) => TokenNumber { index, ..place },
@@ -156,9 +156,9 @@ impl StampRing {
     /// Stamps the caller's own slot, unless another thread did so on its behalf.
     pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
         let slot = self.slot(mine);
-        // ORDERING: Relaxed: a stamp that is due at `at` can only be the one that was seen there. Release pairs with
-        // the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the epoch of its
-        // line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
+        // ORDERING: Relaxed: a stamp that has aged a window at `at` can only be the one that the decision saw. Release
+        // pairs with the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the
+        // epoch of its line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
             let is_missing = match Stamp::of(word, mine.lap) {
@@ -182,9 +182,9 @@ impl StampRing {
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
-    /// Returns how many of the next tokens are there, up to `most`.
+    /// Returns how many of the next `most` tokens are available.
     ///
-    /// Tokens come back in the order in which they were taken.
+    /// It searches by halving the range, because tokens come back in the order in which they were taken.
     pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {

@@ -6,15 +6,15 @@
 //! which it will be full again.
 //!
 //! **Taking.** With `debt = word - position`, a bucket is full if its debt is 0 or less. A thread takes a cost by one
-//! compare-and-swap of the word to `max(word, position) + cost`, if that is at most a burst ahead of the position.
-//! Admissions are sound in any order of the swaps and with any skew of the clock readings: each satisfies
-//! `word <= position + burst` at its own reading and moves the word by at least its cost, so that the costs between two
-//! readings a and b are at most `burst + position(b) - position(a)`.
+//! compare-and-swap of the word to `max(word, position) + cost`, if that is at most a burst ahead of the position. This
+//! is sound in any order of the swaps and with any skew of the clock readings. Each take satisfies `word <= position +
+//! burst` at its own reading and moves the word by at least its cost, so that the costs between two readings a and b
+//! are at most `burst + position(b) - position(a)`.
 //!
 //! **The deepest legal debt** is a burst and the tokens that waiters and charges may take in advance. A clock that
-//! steps back leaves words further ahead than that. A refusal heals such a word if it is also further ahead than the
+//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is also further ahead than the
 //! most that the clock may step back. It sets the word to the deepest legal debt, never to a full bucket, which would
-//! mint tokens. The deepest debt is that of all quotas there were, as `quota::live` explains.
+//! mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live` explains.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
@@ -32,7 +32,7 @@ pub(crate) enum TakeError {
     ExceedsBurst,
     /// The bucket lacks this many units.
     Short(u64),
-    /// The call comes this many ticks too early.
+    /// The wait is this many ticks longer than the caller allows.
     Later(Ticks),
 }
 
@@ -47,7 +47,7 @@ pub struct TokenLine {
 }
 
 impl Line for TokenLine {
-    /// The slow path of a refusal heals.
+    /// Is `false`, because a refusal heals the word on its slow path.
     const HEALS_ON_FAST_PATH: bool = false;
 
     fn per_window(quota: &Quota) -> u32 {
@@ -67,8 +67,8 @@ impl Line for TokenLine {
 
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
-        // The window has fewer than 2^111 ticks, or the quota would not be too fast. `most` is the ticks of a second
-        // times 2^12. So the result is less than the limit.
+        // `most` is the ticks of a second times 2^12. The window has fewer than 2^111 ticks, or the quota would not be
+        // too fast. So the result is less than the limit, and fits.
         SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
     }
 
@@ -94,9 +94,9 @@ impl Line for TokenLine {
 }
 
 impl TokenLine {
-    /// The start of a line whose positions have 56 bits.
+    /// The start of a line whose positions have 56 bits and wrap.
     ///
-    /// The deepest debt is at most a quarter of their circle.
+    /// The deepest debt is at most a quarter of the distance after which they wrap.
     pub(crate) const IN_LEVELS: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 54 };
 
     /// Returns the start of a line whose bucket lacks `missing` tokens.
@@ -104,7 +104,7 @@ impl TokenLine {
         LineStart { alignment: Alignment::FirstRequest, missing, debt_bits: 61 }
     }
 
-    /// Returns how far the word lies ahead of the position `at`, in units; 0 for a full bucket.
+    /// Returns how far the word lies ahead of the position `at`, in units, or 0 for a full bucket.
     #[inline]
     pub(crate) const fn debt(word: u64, at: u64) -> u64 {
         let ahead = word.wrapping_sub(at) as i64;
@@ -116,7 +116,7 @@ impl TokenLine {
         self.timeline.units(tokens as u64)
     }
 
-    /// Returns the position of an earlier tick.
+    /// Returns the position at `tick`.
     #[cfg(feature = "alloc")]
     pub(crate) const fn position_at(&self, tick: u64) -> u64 {
         self.timeline.position(tick)
@@ -150,7 +150,7 @@ impl TokenLine {
 
     /// Returns the word after taking `n` tokens, which may exceed the burst.
     ///
-    /// A full bucket allows more than its burst, as deep as debt may be.
+    /// A full bucket allows more than its burst, down to the deepest debt.
     #[inline]
     pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         match self.take(word, at, n) {
@@ -164,8 +164,8 @@ impl TokenLine {
 
     /// Returns the word after giving back `n` tokens that were taken at the position `since`.
     ///
-    /// It leaves out the tokens that were refilled since, which the line has repaid already. While a caller waits or
-    /// the bucket is in debt, it gives nothing back.
+    /// It leaves out the tokens that were refilled since, because the line has repaid these already. While a caller
+    /// waits or the bucket is in debt, it gives nothing back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
@@ -192,7 +192,7 @@ impl TokenLine {
         (n, if n == 0 { word } else { at.wrapping_add(Self::debt(word, at) + self.units(n)) })
     }
 
-    /// Returns how many of `n` tokens can be booked before the deepest debt, and the word after that.
+    /// Returns how many of `n` tokens can be booked down to the deepest debt, and the word after that.
     #[inline]
     pub(crate) const fn charge(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         if self.timeline.is_unlimited() {
@@ -213,7 +213,7 @@ impl TokenLine {
         if n as u64 > missing >> self.timeline.fraction_bits() { missing } else { self.units(n) }
     }
 
-    /// Converts `units` into tokens, rounded up. They must be no more than a `u32` of tokens.
+    /// Converts `units` into tokens, rounded up. The result must fit a `u32`.
     #[inline]
     pub(crate) const fn tokens(&self, units: u64) -> u32 {
         units.div_ceil(1 << self.timeline.fraction_bits()) as u32
@@ -221,16 +221,14 @@ impl TokenLine {
 
     /// Returns how many of `n` tokens are given back, rounded up, and the word after that.
     ///
-    /// It works at any level of debt.
-    ///
-    /// A full bucket gets no fuller.
+    /// The debt may be of any depth. A full bucket gets no fuller.
     #[inline]
     pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         let back = self.refundable(word, at, n);
         (self.tokens(back), word.wrapping_sub(back))
     }
 
-    /// Returns the word after reserving `n` tokens, into debt for no longer than `longest`.
+    /// Returns the word after reserving `n` tokens that become available within `longest`.
     #[inline]
     pub(crate) fn reserve(&self, word: u64, at: u64, n: u32, longest: Ticks) -> Result<u64, TakeError> {
         if n == 0 || self.timeline.is_unlimited() {
@@ -248,7 +246,9 @@ impl TokenLine {
         if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
-    /// Returns the wait from the position `at` until the debt is repaid and a reservation is ready.
+    /// Returns the wait from the position `at` until the bucket is empty instead of in debt.
+    ///
+    /// With the word that a reservation left, it is the wait until that reservation is ready.
     #[inline]
     pub(crate) const fn ready_in(&self, word: u64, at: u64) -> Ticks {
         if self.timeline.is_unlimited() {
@@ -264,25 +264,25 @@ impl TokenLine {
         word.wrapping_sub(self.units(n))
     }
 
-    /// Returns the tokens missing from an empty bucket, rounded up; 0 if it is not in debt.
+    /// Returns how many tokens the bucket is below empty, rounded up. It is 0 if tokens are left.
     #[inline]
     pub(crate) const fn below_zero(&self, word: u64, at: u64) -> u64 {
         let below = Self::debt(word, at).saturating_sub(self.full);
         below.div_ceil(1 << self.timeline.fraction_bits())
     }
 
-    /// Returns [`below_zero`](Self::below_zero) as a `u32`; 0 without a limit.
+    /// Returns [`below_zero`](Self::below_zero) as a `u32`, or 0 if the quota has no limit.
     #[inline]
     pub(crate) fn debt_in_tokens(&self, word: u64, at: u64) -> u32 {
         // The debt is at most `max_debt`, unless the clock steps back.
         if self.is_unlimited() { 0 } else { u32::try_from(self.below_zero(word, at)).unwrap_or(u32::MAX) }
     }
 
-    /// Returns the replacement of a word beyond the deepest legal debt.
+    /// Returns the replacement of a word that only a clock that stepped back can have left.
     ///
-    /// Such a word has to be further ahead than the clock may step back. Either the clock did step back, or no thread
-    /// looked at the word for half a circle. The word is brought to the deepest debt, never to full, which would mint
-    /// tokens.
+    /// Such a word lies further ahead than the deepest debt and the most that the clock may step back, together. A
+    /// bucket that no thread looked at for half of the time after which positions wrap looks the same. The replacement
+    /// is the deepest debt, never a full bucket, which would mint tokens.
     #[inline]
     pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
@@ -290,8 +290,8 @@ impl TokenLine {
 
     /// Returns the word that lies `ahead` of the position `at`.
     ///
-    /// A word out of the range of debts is a full bucket, because positions in few bits circle while no thread looks
-    /// at them.
+    /// A word beyond the deepest debt counts as a full bucket, because positions that are stored in few bits wrap while
+    /// no thread looks at them.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));

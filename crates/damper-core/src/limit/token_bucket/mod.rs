@@ -29,13 +29,13 @@ use crate::time::Clock;
 /// Tokens drip in evenly, up to the burst. A request takes its cost or is refused. In any stretch of time the bucket
 /// allows at most the burst and what drips in meanwhile.
 ///
-/// Its state beside the quota is one word of 8 bytes: the position on the quota's line of tokens at which the bucket
-/// will be full again. The high bits are whole tokens, the low bits the fraction of the next one. (GCRA keeps the
-/// same books: its theoretical arrival time is this position as a time.) A second word counts refunded tokens.
+/// Besides the quota, its state is one word of 8 bytes: how many tokens the quota will have brought when the bucket is
+/// full again. The high bits are whole tokens, the low bits the fraction of the next one. (GCRA stores the same moment
+/// as a time, its theoretical arrival time.) A second word counts refunded tokens.
 #[derive(Debug)]
 pub struct TokenBucket {
     word: OneWord<TokenLine, Drip>,
-    /// The signal of a change of the quota or a refund, for threads whose tokens may then come earlier.
+    /// Signals a change of the quota or a refund to threads whose tokens may then come earlier.
     #[cfg(feature = "std")]
     changes: Signal,
 }
@@ -51,7 +51,7 @@ impl TokenBucket {
         /// Creates a bucket with this many tokens, at most the burst.
         ///
         /// It begins to fill at the first check, because construction reads no clock. A check of no tokens,
-        /// `limiter.check_n(0)`, starts it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level of
+        /// `limiter.check_n(0)`, starts it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level at
         /// the start.
         ///
         /// # Examples
@@ -85,7 +85,7 @@ impl TokenBucket {
     }
 
     const_unless_loom! {
-        /// Makes room for the quota `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
+        /// Prepares for a later change to `largest`, as [`RateLimiter::up_to`](super::RateLimiter::up_to) does.
         #[must_use]
         pub const fn up_to(mut self, largest: Quota) -> Self {
             self.word.make_room_for(largest);
@@ -93,11 +93,11 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `n` tokens, and returns what `answer` makes of the permission.
+    /// Takes `n` tokens, and returns the result of `answer` if they were available.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn check<T>(&self, n: u32, clock: &impl Clock, answer: impl Fn(Allowed, TakePosition) -> T) -> Result<T, Denied> {
-        // The fast path tries once. The slow path handles all that is in its way, and calls for no tokens.
+        // The fast path tries once. The slow path handles all other cases, such as calls for 0 tokens.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.glance(clock)
         {
@@ -105,7 +105,7 @@ impl TokenBucket {
                 Ok(after) if self.word.replace(word, after) => {
                     return Ok(answer(Allowed::new(&line, after, at), TakePosition { at: at.wrapping_sub(offset) }));
                 }
-                // A bucket in debt may have to be healed.
+                // The slow path refuses a bucket in debt, because it may have to heal the word.
                 Err(_) if !line.is_below_zero(word, at) => {
                     return Err(Denied::of(&line, word, at, n));
                 }
@@ -147,7 +147,7 @@ impl TokenBucket {
         })
     }
 
-    /// Returns whether `n` tokens are there, and takes none.
+    /// Checks that `n` tokens are there, and takes none.
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),
@@ -182,7 +182,7 @@ impl TokenBucket {
         })
     }
 
-    /// Gives back up to `n` tokens to the waiters, or else to the bucket; returns how many, rounded up.
+    /// Gives back up to `n` tokens to the waiters, or else to the bucket, and returns how many, rounded up.
     pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
         let (line, units) = self.word.refund(clock, |line: &TokenLine, word, at| line.refundable(word, at, n));
         let given = line.tokens(units);
@@ -193,23 +193,23 @@ impl TokenBucket {
         given
     }
 
-    /// Puts a quota in force that leaves the tokens as they are, as far as its burst has room for them.
+    /// Puts a quota in force and keeps the bucket's tokens, as far as the new burst has room for them.
     pub(super) fn set_quota_keeping_tokens(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         let claim = self.word.claim()?;
         let old = self.word.quota();
         if old.is_unlimited() || quota.is_unlimited() {
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
-            // A change keeps the tokens that are missing from a full bucket, so a larger burst alone would add tokens at once.
-            // They are taken before, under a quota that lets the debt go as deep as that takes: a check in between
-            // finds too few tokens, and never too many.
+            // A change of the quota keeps the number of missing tokens, so a larger burst alone would add tokens at
+            // once. These are taken beforehand, under a quota that allows a debt deep enough for that. A check in
+            // between finds too few tokens, and never too many.
             let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
             let most = old.deepest_debt() - u64::from(old.burst_size());
             let deepest = u64::from(self.debt(clock)).max(most) + u64::from(grows_by);
             let deeper = old.max_debt(u32::try_from(deepest).unwrap_or(u32::MAX));
             let claim = self.word.prepare_under(claim, deeper, clock)?.publish::<TokenLine>(clock);
             self.charge(grows_by, clock);
-            // That it fits was seen above.
+            // The first preparation above has shown that the quota fits.
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else {
             let claim = self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock);
@@ -236,7 +236,7 @@ impl TokenBucket {
 }
 
 impl Observed<TokenLine> {
-    /// Leaves the word alone, unless it can only come from before a clock stepped back.
+    /// Refuses with `answer`. Heals the word if only a clock that stepped back can have left it.
     pub(super) fn refuse<T>(&self, clock: &impl Clock, answer: T) -> Step<T> {
         match self.line.heal(self.word, self.at, clock) {
             None => Step::Keep(answer),
@@ -276,7 +276,7 @@ impl Algorithm for TokenBucket {
             return;
         }
         self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
-            // The offset counts as if it had been the same when they were taken: only the line has repaid them since.
+            // With the present offset in both positions, the distance between them is what the line has brought since.
             match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
                 same if same == word => Step::Keep(()),
                 after => Step::Put(after, ()),
@@ -291,7 +291,7 @@ impl Algorithm for TokenBucket {
 
     #[inline]
     fn judge(&self, look: Look, n: u32, now: u64, _: &impl Clock) -> Verdict {
-        // The fast path, as in `check`.
+        // This is the fast path of `check`.
         if n > 0
             && let Some(Observed { line, word, at, offset }) = self.word.observed_at(look, now)
         {
@@ -300,7 +300,7 @@ impl Algorithm for TokenBucket {
                     let position = TakePosition { at: at.wrapping_sub(offset) };
                     return Verdict::Allowed(JudgedTake { word, after, position }, Allowed::new(&line, after, at));
                 }
-                // A bucket in debt may have to be healed.
+                // The slow path refuses a bucket in debt, because it may have to heal the word.
                 Err(_) if !line.is_below_zero(word, at) => return Verdict::Refused(Denied::of(&line, word, at, n)),
                 Err(_) => {}
             }
@@ -326,7 +326,7 @@ impl Algorithm for TokenBucket {
         Usage::of(self.quota(), remaining, resets_in).with_debt(debt)
     }
 
-    /// Refunds all that is missing: the word of waiters stays, and the line comes to them.
+    /// Refunds all missing tokens. That moves the line and not the word, so waiters keep their places.
     fn reset(&self, clock: &impl Clock) {
         self.word.refund(clock, |_: &TokenLine, word, at| TokenLine::debt(word, at));
         #[cfg(feature = "std")]

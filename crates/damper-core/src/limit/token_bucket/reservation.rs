@@ -1,4 +1,4 @@
-//! Reservations: tokens that are taken now and used when they are there.
+//! Reservations: tokens that are taken now and used when they become available.
 
 use super::TokenBucket;
 use crate::limit::one_word::{Observed, Step};
@@ -7,33 +7,33 @@ use crate::quota::Line;
 use crate::time::Ticks;
 use core::time::Duration;
 
-/// Tokens taken in advance, which may be used when [`ready_in`](Reservation::ready_in) says.
+/// Tokens taken in advance, which may be used after [`ready_in`](Reservation::ready_in).
 ///
 /// [`settle`](Reservation::settle) corrects their number to what the call used, and [`cancel`](Reservation::cancel)
-/// gives them back if that is possible. A reservation that is dropped keeps them taken: all of them count as used,
-/// because a call that panicked or was cancelled may have used them.
+/// gives them back if that is possible. A reservation that is dropped gives nothing back: all of its tokens count as
+/// used, because a call that panicked or was cancelled may have used them.
 #[derive(Debug)]
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     limiter: L,
-    /// The word after the reservation, if it took anything.
+    /// The word after the reservation, or the position at its reading if it took nothing.
     word: u64,
     n: u32,
 }
 
-/// The fate of tokens that a reservation does not need.
+/// The result of an attempt to take a reservation's unused tokens off the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
     /// The tokens are no longer taken.
     Withdrawn,
-    /// The time of the tokens has come: they were there.
+    /// The tokens had become available, so they were not taken off the word.
     Ready,
-    /// Other callers have reserved since, and their times follow from these tokens.
+    /// Other callers have taken tokens since, and their waits depend on the word.
     Followed,
 }
 
 impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
-    /// Takes `n` tokens of the bucket, if they are there within `longest`.
+    /// Takes `n` tokens of the bucket, if they become available within `longest`.
     pub(crate) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
         let (bucket, clock) = limiter.limiter().parts();
         let word = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
@@ -49,8 +49,8 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It is rounded up to the clock's tick. It is zero if they may be used now. It returns `None` if they never may
-    /// be, because the quota was changed to one that refills nothing.
+    /// It is rounded up to the clock's tick, and zero if they may be used now. It is `None` if they never may be,
+    /// because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         let (bucket, clock) = self.limiter.limiter().parts();
@@ -59,7 +59,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
         })
     }
 
-    /// Blocks the thread until the tokens are there.
+    /// Blocks the thread until the tokens are available.
     ///
     /// A refund or a change of the quota wakes it, and it then waits as long as the new state requires.
     #[cfg(feature = "std")]
@@ -73,12 +73,11 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     ///
     /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters
     ///   in their order, or to the next call. Tokens that a full bucket has no room for are lost.
-    /// - A call that used more is charged the excess, as by [`charge`](crate::RateLimiter::charge): into debt if
+    /// - A call that used more is charged the excess, as [`charge`](crate::RateLimiter::charge) does: into debt if
     ///   necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is
     ///   repaid.
-    /// - Before the tokens are [ready](Self::ready_in) the rest is not there yet, so it cannot go to others now. It
-    ///   is given back only if nothing was taken since, as [`cancel`](Self::cancel) does. Otherwise it counts as
-    ///   used.
+    /// - Before the tokens are [ready](Self::ready_in), unused ones do not exist yet and cannot go to others. They are
+    ///   given back only if nothing was taken since, as [`cancel`](Self::cancel) does. Otherwise they count as used.
     ///
     /// # Examples
     ///
@@ -105,17 +104,17 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Gives the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since and their time has not come. It gives back all or nothing: a partial
-    /// return would allow too much when two reservations are cancelled out of order. Tokens that are not given back
-    /// count as used.
+    /// It does so if nothing was taken since the reservation and the tokens are not available yet. It gives back all or
+    /// nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens that are
+    /// not given back count as used.
     ///
-    /// It allows no more than the envelope even if the caller has used the tokens. A caller that has not used them,
-    /// although their time has come, gives them back by [`settle(0)`](Self::settle).
+    /// The limiter keeps its bound even if the caller has used the tokens that it cancels. A caller that has not used
+    /// them, although they have become available, gives them back by [`settle(0)`](Self::settle).
     pub fn cancel(self) -> bool {
         self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
     }
 
-    /// Takes `unused` tokens off the word, if they are not there yet and none were taken since.
+    /// Takes `unused` tokens off the word, if they are not available yet and no others were taken since.
     fn withdraw(&self, unused: u32) -> Withdrawal {
         let (bucket, clock) = self.limiter.limiter().parts();
         bucket.word.decide(clock, |&Observed { ref line, word, at, .. }| {

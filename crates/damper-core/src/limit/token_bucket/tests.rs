@@ -1,10 +1,12 @@
-//! Checks the envelope over histories of threads that are stopped anywhere.
+//! Checks that threads take no more than the *envelope*, wherever they are stopped.
+//!
+//! The envelope is the quota's bound and the refunds.
 //!
 //! Small histories are tried exhaustively, longer ones at random.
 //!
 //! A thread that takes tokens makes four steps: it loads the word, reads the clock (with skew), loads the offset, and
-//! swaps the word if that is still what it loaded. One that gives back loads the offset, then the word, reads the clock,
-//! and swaps the offset. Any other step may come between them.
+//! swaps the word if that is still what it loaded. A thread that gives tokens back loads the offset, then the word,
+//! reads the clock, and swaps the offset. Any other thread's step may come between two of these.
 
 use super::{TokenBucket, TokenLine};
 use crate::limit::Algorithm;
@@ -31,7 +33,7 @@ enum Stage {
         offset: u64,
         word: u64,
     },
-    /// The thread has read the clock, at this step of the history.
+    /// The thread has read the clock, at the step `step` of the history.
     Clock {
         offset: u64,
         word: u64,
@@ -47,7 +49,7 @@ enum Stage {
     },
 }
 
-/// A flaw of a thread, which the search has to notice.
+/// A flaw that a test builds into the threads, and that the search has to notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     /// The thread loads the offset before the word.
@@ -85,7 +87,7 @@ struct World {
     complaint: Option<&'static str>,
 }
 
-/// Ticks per second, so that a tick brings a part of a token or several.
+/// The ticks of a second. They are so few that a tick brings a part of a token, or several tokens.
 const FREQUENCY: u64 = 1_000;
 
 impl World {
@@ -108,7 +110,7 @@ impl World {
         }
     }
 
-    /// Makes one step of a thread; a reading of the clock is `skew` ticks old.
+    /// Makes one step of a thread. If the step reads the clock, the reading is `skew` ticks old.
     fn step(&mut self, thread: usize, skew: u64) {
         self.steps += 1;
         let (stage, call) = self.threads[thread];
@@ -155,7 +157,7 @@ impl World {
             let at = self.line.timeline().position(now).wrapping_add(self.offset);
             self.offset = self.offset.wrapping_add(units);
             self.refunded.push((self.steps, units));
-            // Words only grow here.
+            // The present word may be compared, because words only grow in these histories.
             if TokenLine::debt(self.word, at) < units {
                 self.complaint = Some("more is given back than was missing");
             }
@@ -164,8 +166,8 @@ impl World {
 
     /// Asserts that the history stays in the envelope.
     ///
-    /// In any interval of readings at most `burst + rate · (t + 1 tick)` and the refunds of the interval are taken. Those
-    /// are the refunds between the first reading of the clock and the last one of the offset.
+    /// In any interval of readings at most `burst + rate · (t + 1 tick)` and the refunds of the interval are taken. Its
+    /// refunds are those between its first reading of the clock and its last reading of the offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
@@ -196,7 +198,7 @@ fn search<const N: usize>(world: &World, left: &mut [u32; N], histories: &mut u6
         }
         last = false;
         left[thread] -= 1;
-        // Only a reading sees the clock.
+        // Time passes only before a reading of the clock, because no other step sees it.
         let ticks = if matches!(world.threads[thread].0, Stage::Word { .. }) { 0..=1 } else { 0..=0 };
         for tick in ticks {
             let mut next = world.clone();
@@ -219,7 +221,7 @@ fn every_small_history_stays_in_the_envelope() {
     for (limit, burst) in [(1_000, 1), (500, 2)] {
         let world = World::new(Quota::per_second(limit).burst(burst), &[1, 1, burst].map(Operation::Take));
         search(&world, &mut [4, 4, 4], &mut histories);
-        // The search would notice: one admission more than the burst in one tick is outside.
+        // One admission too many in one tick is outside of the envelope, and the check notices it.
         let mut outside = world.clone();
         let admitted = |_| Spend { now: 1_000, step: 0, last: 0, cost: 1 };
         outside.admitted = (0..=burst + limit / 500).map(admitted).collect();
@@ -274,7 +276,7 @@ fn search_notices_a_refund_without_a_comparison() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-    /// Fifty steps in any order are a prefix of many histories: each step ends one.
+    /// Fifty random steps stay in the envelope, wherever they leave the threads.
     #[test]
     fn random_histories_stay_in_the_envelope(
         limit in 1..5_000u32,
@@ -294,7 +296,7 @@ proptest! {
     }
 }
 
-/// A refund between taking and rolling back repaid other tokens than those that are rolled back.
+/// A refund between a take and its roll-back repays other tokens than those that are rolled back.
 #[test]
 fn roll_back_measures_on_the_line_without_refunds() {
     let clock = ManualClock::new();
@@ -304,9 +306,9 @@ fn roll_back_measures_on_the_line_without_refunds() {
     assert_eq!(bucket.refund(2, &clock), 2);
     clock.advance(Duration::from_millis(100));
     bucket.roll_back(3, taken, &clock);
-    // One of the three was repaid by the line: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
+    // The line repaid one of the three: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
     assert_eq!(bucket.usage(&clock).remaining(), 6);
-    // Tokens that were taken after a refund are rolled back alike.
+    // Tokens that were taken after a refund are rolled back in the same way.
     let (_, taken) = bucket.take_revocably(3, &clock).unwrap();
     clock.advance(Duration::from_millis(200));
     bucket.roll_back(3, taken, &clock);

@@ -37,7 +37,7 @@ impl<Q: Queue> TokensRequest<Q> {
     pub(super) fn draw_jitter(&self) -> Duration {
         #[cfg(feature = "std")]
         if !self.jitter.is_zero() {
-            // Jitter above 2^63 - 1 ns is cut off there.
+            // A jitter of more than 2^63 - 1 ns counts as that much.
             let most = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
             return Duration::from_nanos(random::below(most + 1, random::draw()));
         }

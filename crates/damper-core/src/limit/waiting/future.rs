@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// Waits for tokens, and is ready when they are there and taken.
+    /// A wait for tokens, which is ready when they are available and taken.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct TokensFuture<Q: Queue, S: Sleep> {
         request: TokensRequest<Q>,
@@ -35,9 +35,9 @@ pin_project! {
 /// The progress of a wait.
 #[derive(Debug)]
 enum Progress<P> {
-    /// The tokens are not known to be there yet.
+    /// The tokens are taken, but were not available at the last look.
     Waiting(P),
-    /// The tokens are there, and the future only waits for the jitter.
+    /// The tokens are available, and the future only waits for the jitter.
     Lingering,
 }
 

@@ -17,31 +17,31 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Paces streams and sinks: their items wait for tokens of the limiter.
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Returns a stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace<St: Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
-    /// Returns a stream whose items come no faster than the limit; it sleeps by `sleep`.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
         PacedStream::new(stream, TokensRequest::new(self, 1), sleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
         PacedSink::new(sink, TokensRequest::new(self, 1), sleep)
     }
 }
 
 pin_project! {
-    /// Waits for one token after another, however long that takes.
+    /// Waits for one token after another, however long each takes.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
         future: TokensFuture<&'a RateLimiter<TokenBucket, C>, S>,
@@ -77,10 +77,10 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
 pin_project! {
     /// A stream whose items come no faster than a limit. [`pace_by`](crate::RateLimiter::pace_by) returns it.
     ///
-    /// The stream is asked for an item first, and the token is taken then, so no token is spent on an item that does
-    /// not come. While an item waits, the stream is not asked for the next. The wait is not bounded: if too many
-    /// callers wait already, it asks again, and a burst of 0 lets nothing through until the quota is changed. Each of
-    /// many streams on one limit needs a place in the queue, or some of them are never served: set a
+    /// It asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does
+    /// not come. While an item waits, it does not ask for the next one. The wait is not bounded. If too many callers
+    /// wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If many
+    /// streams share one limit, each needs a place in the queue, or some are never served: set a
     /// [`max_debt`](crate::Quota::max_debt) of at least their number.
     ///
     /// It is `Unpin` if the stream and the sleeps are. Tokio's sleeps are not, so it has to be pinned
@@ -101,7 +101,7 @@ impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
         Self { stream, waiting: None, gate: Gate::new(request, sleep) }
     }
 
-    /// Returns the stream itself.
+    /// Returns the stream inside.
     pub fn get_ref(&self) -> &St {
         &self.stream
     }
@@ -140,9 +140,9 @@ pin_project! {
     ///
     /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) returns it.
     ///
-    /// It holds one item, which waits for its token and for nothing else after that. The token is taken when the sink
-    /// behind has room, so no token is spent on an item that cannot be sent. The sink is ready, flushed or closed
-    /// only when it has passed that item on. If it is dropped before, the item is lost.
+    /// It holds one item. When the sink inside has room, it takes a token for the item and then passes the item on at
+    /// once. So no token is spent on an item that cannot be sent. It is ready, flushed or closed only when it has
+    /// passed its item on. If it is dropped before, the item is lost.
     #[must_use = "sinks do nothing unless they are polled"]
     #[cfg(feature = "futures")]
     pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
@@ -159,7 +159,7 @@ impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S>
         Self { sink, waiting: None, gate: Gate::new(request, sleep) }
     }
 
-    /// Returns the sink itself.
+    /// Returns the sink inside.
     pub fn get_ref(&self) -> &Si {
         &self.sink
     }

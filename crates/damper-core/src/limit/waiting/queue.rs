@@ -14,11 +14,11 @@ use core::time::Duration;
 /// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). No other crate can name
 /// the trait, so all queues are damper's own.
 pub trait Queue: Sealed {
-    /// A place in the order.
+    /// A place in the queue.
     #[doc(hidden)]
     type Place: Place;
 
-    /// Takes `n` tokens in advance, if they are there within `longest`.
+    /// Takes `n` tokens in advance, if they become available within `longest`.
     #[doc(hidden)]
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied>;
 }
@@ -37,7 +37,7 @@ pub trait Place: Sized {
 
     /// Gives the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since and their time has not come.
+    /// It does so if nothing was taken since, and the tokens are not available yet.
     fn cancel(self) -> bool;
 }
 

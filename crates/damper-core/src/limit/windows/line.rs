@@ -1,17 +1,17 @@
-//! The line of windows, and which window a word counts at a reading of the clock.
+//! The line of windows, and the window in which a decision at a reading of the clock counts.
 //!
 //! This is arithmetic, free of atomics.
 //!
 //! A position on the line counts the windows that passed up to then. Its whole part is the number of a window. The
-//! number is cut off to the bits that the word has for it, or to those that the position has. So numbers wrap, and
-//! their signed difference shows which of two is later.
+//! number is cut off to the bits that the word has for it, or to those that the position has for it if they are fewer.
+//! So numbers wrap, and their signed difference shows which of two is later.
 //!
 //! | the reading lies | the window that counts | why |
 //! |---|---|---|
-//! | in the word's window | that window | |
-//! | in a later one | the reading's; the word's has passed by their difference | |
-//! | in an earlier one | the word's | a clock that lags behind another thread's opens no second window for the same time |
-//! | in an earlier one, more than a whole window and the clock's greatest step back before | the one after the reading's, with what the word counts | the clock stepped back, or the limiter was unused for half a circle of the numbers |
+//! | in the word's window | the word's window | |
+//! | in a later window | the window of the reading | the word's window has passed, by as many windows as the numbers differ |
+//! | in an earlier window | the word's window | a clock that lags behind the clock of another thread opens no second window for the same time |
+//! | in an earlier window, by more than a whole window and the most that the clock may step back | the window after that of the reading, with the counts of the word | the clock stepped back, or the limiter was unused until half of all numbers had passed |
 //!
 //! The last row is sound because it opens no window: the count stays, and the next window opens only after more than
 //! a whole window of forward motion. (If the count went into the reading's own window, a clock that steps back and
@@ -22,9 +22,9 @@ use crate::sync::{Field, signed};
 use crate::time::Clock;
 use core::time::Duration;
 
-/// The bits of the longest debt in the fraction of a window.
+/// The most bits that the length of a window, in units, may have.
 ///
-/// They leave 7 bits for the number of a window, and 4 in the stamps of a sliding log.
+/// They leave 7 bits of a position for the number of a window, and 4 bits in the stamps of a sliding log.
 const DEBT_BITS: u32 = 58;
 
 /// The line of windows of a quota.
@@ -42,19 +42,19 @@ impl Line for WindowLine {
         1
     }
 
-    /// Returns one window: no word counts one later than the next.
+    /// Returns 1: no word counts a window later than the next one.
     fn deepest_debt(_: &Quota) -> u64 {
         1
     }
 
-    /// Returns the window after that of a word of 0.
+    /// Returns the start of window 1, which follows the window that a word of 0 counts.
     fn first_position(fraction_bits: u32, _: u32) -> u64 {
         1 << fraction_bits
     }
 
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
-        // On a clock that stands still no quota is too fast.
+        // `most` is not 0, because no quota is too fast on a clock that stands still.
         let least = u64::try_from(whole.div_ceil(most)).unwrap_or(u64::MAX);
         SetQuotaError::WindowTooShort { window: quota.window(), least: Duration::from_nanos(least) }
     }
@@ -65,7 +65,7 @@ impl Line for WindowLine {
 
     #[inline]
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self {
-        // The record keeps a `u32` here.
+        // `sizes` made it from a `u32`.
         Self { timeline, limit: size(0) as u32 }
     }
 
@@ -111,36 +111,36 @@ impl WindowLine {
 
     /// Returns how many bits distinguish the numbers of windows, at least 6.
     ///
-    /// They are the field's, or the position's if it has fewer.
+    /// They are the bits of `field`, or those of a position above its fraction if these are fewer.
     #[inline]
     pub(in crate::limit) fn number_bits(&self, field: Field) -> u32 {
         field.bits().min(u64::BITS - self.timeline.fraction_bits())
     }
 
-    /// Returns whether a window that begins `units` after a reading is from before a step back.
+    /// Returns whether a step back of the clock left a word whose window begins `units` after a reading.
     ///
-    /// It is if that is more than a window and the most that the clock may step back.
+    /// It did if `units` are more than a window and the most that the clock may step back, together.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)
     }
 }
 
-/// The window that counts at a reading.
+/// The window in which a decision at a reading of the clock counts.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::limit) struct CountedWindow {
-    /// The window's number, in the bits of the field.
+    /// The window's number, cut off to the bits of the word's field.
     pub(in crate::limit) number: u64,
-    /// How many windows it comes after the word's; 0 if the word's count goes on.
+    /// How many windows it comes after the word's. If it is 0, the word's count goes on.
     pub(in crate::limit) passed: u64,
-    /// The units from the reading to its end; more than a window if it has yet to begin.
+    /// The units from the reading to the window's end. They are more than a window if it has yet to begin.
     pub(in crate::limit) ends_in: u64,
 }
 
 impl CountedWindow {
-    /// Returns the window that counts at the position `at`.
+    /// Returns the window in which a decision at the position `at` counts.
     ///
-    /// The word counts the window `number`, stored in `field`.
+    /// The word counts in the window `number`, which is stored in `field`.
     #[inline]
     pub(in crate::limit) fn of(line: &WindowLine, at: u64, number: u64, field: Field, clock: &impl Clock) -> Self {
         let window = line.window();
@@ -150,7 +150,7 @@ impl CountedWindow {
         if passed >= 0 {
             return Self { number: here & field.max(), passed: passed as u64, ends_in: rest };
         }
-        // The product is at most half a circle of 2^64 units, and a window has at most 2^60.
+        // The product is at most 2^63 units, and a window has at most 2^60, so nothing overflows.
         let begins_in = rest + (passed.unsigned_abs() - 1) * window;
         if passed < -1 && line.is_beyond_next_window(begins_in, clock) {
             return Self { number: here.wrapping_add(1) & field.max(), passed: 0, ends_in: rest + window };

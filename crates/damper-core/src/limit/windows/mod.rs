@@ -3,7 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `mod` | a word that counts windows, and the decision on it |
-// | `line` | `WindowLine`: the arithmetic of windows; `CountedWindow`: which of them counts |
+// | `line` | `WindowLine`: the arithmetic of windows; `CountedWindow`: the window in which a decision counts |
 
 mod line;
 #[cfg(test)]
@@ -19,29 +19,29 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
 use crate::time::{Clock, Ticks};
 
-/// The layout of an algorithm's fields, in a word or in a level.
+/// The layout of an algorithm's fields, in a limiter's word or in a *level* of the keyed table.
 pub(super) trait WindowFields: Copy {
     type Counts: WindowCounts;
 
     /// Returns the field of the window's number.
     fn number(self) -> Field;
 
-    /// Returns the field of the tokens taken in the window, which has the lowest bits.
+    /// Returns the field that counts the tokens taken in the window. It has the lowest bits.
     fn current(self) -> Field;
 
-    /// Returns the counts of a word at a reading.
+    /// Returns what `word` counts at the position `at`.
     fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Self::Counts;
 
     /// Returns the word of these counts.
     fn put(self, counts: &Self::Counts) -> u64;
 }
 
-/// The counts at a reading.
+/// The counts of a word at a reading of the clock.
 pub(super) trait WindowCounts: Sized {
-    /// Returns the window that counts.
+    /// Returns the window in which a decision counts.
     fn window(&self) -> CountedWindow;
 
-    /// Returns these counts, raised to at least those of another word, whose window is no later.
+    /// Returns these counts, raised to at least those of `other`, whose window is no later.
     #[must_use]
     fn and_of(self, other: Self) -> Self;
 
@@ -52,12 +52,12 @@ pub(super) trait WindowCounts: Sized {
     /// Returns how many more tokens the limit allows. The quota has to have a limit.
     fn left(&self, line: &WindowLine) -> u32;
 
-    /// Returns the wait until nothing counts.
+    /// Returns the wait until no taken token counts any more.
     fn resets_in(&self, line: &WindowLine) -> Ticks;
 
     /// Returns the wait until `n` tokens are allowed.
     ///
-    /// They are not allowed now, but are no more than the limit.
+    /// The caller has checked that they are not allowed now, but are no more than the limit.
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks;
 
     #[inline]
@@ -99,7 +99,7 @@ pub(super) fn check(
     n: u32,
     clock: &impl Clock,
 ) -> Result<(Allowed, TakePosition), Denied> {
-    // The fast path tries once, and leaves all that is in its way to the slow path.
+    // The fast path tries once. Otherwise the slow path decides.
     if let Some(seen) = word.glance(clock) {
         let (after, answer) = decide(fields, &seen, n, clock);
         if after == seen.word || word.replace(seen.word, after) {
@@ -122,7 +122,7 @@ fn check_slow(
     })
 }
 
-/// Decides about `n` tokens by a look and a reading of the clock after it.
+/// Decides about `n` tokens by an earlier `look` and the clock's reading `now`.
 #[inline]
 pub(super) fn judge(
     word: &OneWord<WindowLine>,
@@ -136,7 +136,7 @@ pub(super) fn judge(
     match decide(fields, &seen, n, clock) {
         (after, Ok((allowed, position))) => Verdict::Allowed(JudgedTake { word: seen.word, after, position }, allowed),
         (after, Err(denied)) if after == seen.word => Verdict::Refused(denied),
-        // The clock stepped back.
+        // A refusal that changes the word heals it, because the clock stepped back. The slow path does that.
         _ => Verdict::Undecided,
     }
 }
@@ -155,7 +155,8 @@ fn decide(
         return (word, Ok((counts.allowed(line), TakePosition::UNCOUNTED)));
     }
     let CountedWindow { number, passed, .. } = counts.window();
-    // A refusal writes nothing, unless the clock stepped back: then the window has to stay the same one from here on.
+    // A refusal writes nothing, unless the clock stepped back. Then it writes the window that counts, so that it stays
+    // the same one from here on.
     let is_moved = passed == 0 && number != fields.number().get(word);
     let unmoved = if is_moved { fields.put(&counts) } else { word };
     match counts.take(line, n) {
@@ -164,7 +165,7 @@ fn decide(
     }
 }
 
-/// Gives back what was taken in a window, if that window still counts.
+/// Gives back `n` tokens, if the word still counts the window in which they were taken.
 pub(super) fn roll_back(
     word: &OneWord<WindowLine>,
     fields: impl WindowFields,
@@ -207,25 +208,25 @@ pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     });
 }
 
-/// Returns a word in which `n` fewer tokens were taken, or none if there were fewer.
+/// Returns `word` with `n` fewer tokens taken in the window, or none if fewer were taken.
 fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
     word - fields.current().get(word).min(n.into())
 }
 
-/// An algorithm that counts by windows, as the keyed table has it.
+/// An algorithm that counts by windows, in the form that the keyed table uses.
 pub(super) trait Windowed {
     type Fields: WindowFields;
 
     /// The layout of a level.
     const LEVEL: Self::Fields;
 
-    /// The largest limit; the count never fills its field, because a level is never all ones.
+    /// The largest limit. It does not fill the field of the count, because a level must not be all ones.
     const LARGEST_LIMIT: u32;
 
-    /// The windows for which a count counts, its own included.
+    /// The number of windows in which a taken token counts, its own included.
     const COUNTS_FOR: u64;
 
-    /// Returns the weight of the counts, as a part of the time for which they count.
+    /// Returns the [weight](PerKey::weight) of the counts: a part of the time for which tokens count.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 
@@ -274,7 +275,7 @@ impl<W: Windowed> PerKey for W {
             return Self::idle(line, at);
         }
         let (here, number) = (line.number(at), W::LEVEL.number());
-        // A full count is put into this window, or into a later one that counts until then.
+        // A full count is put into this window, or into a later one, so that it counts until the debt ends.
         let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
         let last = (until >> line.fraction_bits()) as u64;
         let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
@@ -282,7 +283,7 @@ impl<W: Windowed> PerKey for W {
     }
 
     fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
-        // The sum is the windows ahead and the one that the reading lies in.
+        // The sum counts the windows ahead and the one that the reading lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)
             .min(most_ahead(line, W::LEVEL.number()))
@@ -343,12 +344,12 @@ impl<W: Windowed> UnderQuota for W {
 
 /// Returns how many windows a number may be ahead.
 ///
-/// That is a quarter of the circle of numbers, and of positions.
+/// It is a quarter of the numbers that differ, or of those that fit a position if these are fewer.
 fn most_ahead(line: &WindowLine, number: Field) -> u64 {
     1 << (line.number_bits(number) - 2)
 }
 
-/// Returns the fraction `count / limit` of `time`; at least 1 if `count` is.
+/// Returns the fraction `count / limit` of `time`, but at least 1 if `count` is not 0.
 pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
     // The fraction is at most the whole time, unless the count was made under another quota.
     let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));

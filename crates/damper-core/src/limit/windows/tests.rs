@@ -1,4 +1,4 @@
-//! Compares the window that counts with a count of windows that never wraps.
+//! Compares `CountedWindow` with a count of windows that never wraps.
 
 use super::{CountedWindow, WindowLine};
 use crate::quota::{Alignment, Line, Quota, Timeline};
@@ -18,7 +18,7 @@ fn line(window: u64) -> WindowLine {
 }
 
 proptest! {
-    /// A reading in the word's window or a later one counts in its own window, which ends when that does.
+    /// A reading in the word's window or a later one counts in the window that it lies in.
     #[test]
     fn reading_counts_in_its_own_window(
         window in 1..1u64 << 40,
@@ -44,7 +44,7 @@ proptest! {
 
     /// A word that is one window ahead keeps its window.
     ///
-    /// A word that is further ahead is from before the clock stepped back.
+    /// A word that is further ahead was left by a clock that stepped back, and moves to the next window.
     #[test]
     fn word_ahead_counts_in_the_next_window(window in 1_000..1u64 << 40, ahead in 1..1u64 << 20) {
         let mut line = line(window);
