@@ -50,7 +50,7 @@ pub enum WhenFull {
     EvictLeastIndebted,
 }
 
-/// The number of vacant or idle slots with which a key's first set is preferred, whatever the second has.
+/// The number of vacant or idle slots in a first set with which a newcomer stays in this set.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -61,7 +61,7 @@ struct Candidate<'a> {
     rank: Rank,
 }
 
-/// What is lost if a slot is taken from its owner: the less, the better.
+/// The loss if a slot is taken from its owner: the less, the better.
 ///
 /// It is the owner's debt in units of the newcomer's line, plus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -255,7 +255,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Calls `then` with the best slot for a key that has none, a reading of the clock, and the quota's epoch.
+    /// Calls `then` with the best slot for a key that has none, a reading, and the quota's epoch.
     ///
     /// The quota is read before the words of the slots, and the clock after them. The method returns `None` if one of
     /// the slots is the key's.

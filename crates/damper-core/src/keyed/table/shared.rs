@@ -67,15 +67,17 @@ pub(super) struct SharedDebt {
     pub(super) of_key: u64,
     /// The bucket's word from which a call without a slot starts.
     pub(super) start: u64,
-    /// The bucket's word for the debt in words of several keys; idle if the key's own word covers that debt.
+    /// The bucket's word for the debt in words of several keys.
     ///
-    /// The fixed word counts as a word of several keys.
+    /// It is idle if the key's own word covers that debt. The fixed word counts as a word of several keys.
     of_several: u64,
     tier: usize,
     place: Place,
     /// The tag of the word after the key has spent from it.
     tag_after: u64,
-    /// Whether a spend begins a new generation: another word has some of this debt too, or a word is displaced.
+    /// Whether a spend begins a new generation of the lock.
+    ///
+    /// It does if another word has a part of this debt too, or if a word is displaced.
     is_copied: bool,
 }
 
