@@ -3,6 +3,13 @@
 //! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the
 //! bucket of a key as long as it has no slot.
 //!
+//! # Terms
+//!
+//! The *line* of a quota ([`Line`]) turns a reading of the clock into a *position*. The state of a bucket on that line
+//! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* what is not refilled yet. It
+//! is
+//! *idle* if it owes nothing. A slot is *claimed* while it changes its owner.
+//!
 //! # A check of a known key
 //!
 //! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and

@@ -4,7 +4,7 @@ use super::TreeDenied;
 use core::fmt;
 use core::time::Duration;
 
-/// Why a call that would wait for a [`QuotaTree`](crate::QuotaTree) was refused: it took nothing.
+/// The refusal of a call that would wait for a [`QuotaTree`](crate::QuotaTree), which took nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -13,7 +13,7 @@ pub enum TreeRefusal {
     Denied(TreeDenied),
     /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
     QueueFull,
-    /// The calls that wait at one bucket had taken their [share](super::QuotaTreeBuilder::queue) of the places.
+    /// As many calls waited at one bucket as its [share](super::QuotaTreeBuilder::queue) of the places allows.
     LineFull {
         /// The name of the level of the bucket.
         level: &'static str,
