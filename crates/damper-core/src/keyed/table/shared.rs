@@ -17,8 +17,7 @@
 //!    the key's tag.
 //! 3. Busy words of the key's tag in other tiers count too, by the time that they take to be repaid.
 //!
-//! A newcomer that gets a slot starts from that debt. The words in the line stay as they are until their debts are
-//! repaid.
+//! A newcomer that gets a slot starts from that debt. The words in the line stay, and their debts run out with time.
 //!
 //! # Where a key without a slot spends
 //!
