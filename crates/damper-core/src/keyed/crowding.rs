@@ -35,7 +35,7 @@ impl Crowding {
         self.looked
     }
 
-    /// Returns how many of these words owed something when a newcomer looked at them.
+    /// Returns how many of the shared words that newcomers saw owed something at that time.
     #[must_use]
     pub const fn busy(self) -> u64 {
         self.busy

@@ -11,7 +11,7 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// Waits for a key's tokens. Only limiters by the token bucket have them.
+/// Methods that wait for a key's tokens. Only limiters by the token bucket have them.
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Prepares to wait for `n` tokens of this key, first come, first served.
     ///
@@ -31,7 +31,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of
     /// debt, all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That
-    /// caller may be served together with waiters before it: as many as tokens were refunded, if each takes one. Over
+    /// caller may be served together with earlier waiters: with one for each refunded token, if each takes one. Over
     /// any interval that starts without waiters, a key uses at most what its quota allows plus what was refunded.
     /// Threads are woken at once, and futures look again within a second.
     ///

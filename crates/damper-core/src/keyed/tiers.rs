@@ -25,7 +25,7 @@ pub(super) enum TierChoice<K: ?Sized> {
     },
 }
 
-/// The tier that the function returned for a key.
+/// The tier that the builder's function returned for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
@@ -195,7 +195,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
     ///
-    /// The function is asked again, as by [`retier`](Self::retier).
+    /// The [function](crate::keyed::KeyedLimiterBuilder::tiers) is asked again, as by [`retier`](Self::retier).
     pub fn clear_tier(&self, key: &K) {
         self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
     }
@@ -266,7 +266,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 }
 
-/// The reason why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed or not given.
+/// The reason why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not added, changed or given to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

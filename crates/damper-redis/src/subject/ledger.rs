@@ -305,7 +305,7 @@ impl Ledger {
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // The next command goes out no later than that, even if the limit was empty, because the policy decides until then.
+        // Even if the limit was empty, the next command goes out after the usual time, because the policy decides until then.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
     }

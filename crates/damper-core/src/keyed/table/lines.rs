@@ -146,7 +146,7 @@ impl SharedLines {
     #[cfg(feature = "alloc")]
     pub(super) fn new(words: usize, tiers: usize) -> Self {
         let in_group = LINE * LINES_IN_GROUP;
-        // There are fewer than 2^30 words.
+        // There are fewer than 2^30 words, so the product fits.
         let in_lines = (words as u64 * in_group as u64 / (in_group + tiers) as u64).max(1) as usize;
         let in_lines = if in_lines < LINE { in_lines } else { in_lines / LINE * LINE };
         let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -269,7 +269,7 @@ impl SharedLine<'_> {
     /// Returns the number of a tag's home.
     #[inline]
     pub(super) const fn home(self, tag: u64) -> usize {
-        // A tag has 13 bits.
+        // A tag has 13 bits, so the cast keeps it.
         tag as usize % self.words.len()
     }
 

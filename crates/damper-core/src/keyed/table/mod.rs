@@ -6,9 +6,8 @@
 //! # Terms
 //!
 //! The *line* of a quota ([`Line`]) turns a reading of the clock into a *position*. The state of a bucket on that line
-//! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* what is not refilled yet. It
-//! is
-//! *idle* if it owes nothing. A slot is *claimed* while it changes its owner.
+//! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* the tokens that are not
+//! refilled yet, and is *idle* if it owes none. A slot is *claimed* while it changes its owner.
 //!
 //! # A check of a known key
 //!

@@ -6,8 +6,8 @@
 //!
 //! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it takes a vacant one, or
 //! one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. A newcomer publishes its slot's
-//! word with the first spend in it. Without that spend two newcomers could evict each other for ever. It takes along
-//! what its key owes in shared words, as `shared` explains.
+//! word with the first spend in it. Without that spend two newcomers could evict each other for ever. A newcomer takes
+//! along what its key owes in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};

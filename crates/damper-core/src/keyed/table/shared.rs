@@ -21,14 +21,14 @@
 //!
 //! # Where a key without a slot spends
 //!
-//! It spends in the first of these that there is:
+//! It spends in the first of these words that exists:
 //!
 //! | word | starts from | tag afterwards |
 //! |---|---|---|
 //! | the busy word of its tag and tier | what the key owes | its own |
 //! | the busy word of several keys of its tier at its home | what the key owes | several |
-//! | an idle word, that at its home first | what the key owes | its own |
-//! | the word at its home, if that is of its tier and at home | the greater of both debts | several |
+//! | an idle word, the one at its home first | what the key owes | its own |
+//! | the word at its home, if this word is of its tier and at home | the greater of both debts | several |
 //! | the fixed word of its tier, if the word at its home is at home | the greater of both debts | its own, or several |
 //! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
@@ -332,7 +332,7 @@ impl SharedLines {
         clock: &impl Clock,
     ) -> SharedOrigin {
         let &SharedDebt { tier, place, tag_after, .. } = debt;
-        // There are at most 15 tiers.
+        // The number fits, because there are at most 15 tiers.
         let origin = SharedOrigin { tier: tier as u8, place, generation: counts.generation, clears: counts.clears };
         if debt.is_copied {
             counts.generation = counts.generation.wrapping_add(1);

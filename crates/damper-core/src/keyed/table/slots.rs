@@ -8,9 +8,9 @@
 //! cache line of its own, and the key is in one of them. It is in the first, unless three of its slots were taken and
 //! the second was emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in 10,000 find
 //! no slot when a table is filled once, and 35 in 10,000 once keys come and go. One hit in ten looks at two lines.
-//! (If a key always took the emptier set, it would be 1 key in 100,000 and 28 hits in 100. If it took the first until
-//! that is full, it would be 36 keys in 10,000 and 4 hits in 100.) No key is stored, and nothing is allocated after
-//! construction.
+//! (If each key took the emptier set, 1 key in 100,000 would find no slot, and 28 hits in 100 would look at two lines.
+//! If each took the first set until it is full, 36 keys in 10,000 would find no slot, and 4 hits in 100 would look at
+//! two lines.) No key is stored, and nothing is allocated after construction.
 //!
 //! # A slot
 //!
@@ -29,7 +29,8 @@
 //! changes its owner in three steps: the word is swapped for a claimed one of the next version, the fingerprint is
 //! written, and then the new owner's word. So:
 //!
-//! - A thread that reads the word, finds its own fingerprint and then swaps that same word still owned the slot.
+//! - If a thread reads the word, finds its key's fingerprint and then swaps that same word, its key still owned the
+//!   slot.
 //! - A refusal swaps nothing, so it loads the word again after the fingerprint. Only if the word is still the same was
 //!   the refusal computed from that key's bucket.
 //!
@@ -60,7 +61,7 @@ const VERSION: Field = TIER.then(4);
 const LEVEL: Field = VERSION.then(LEVEL_BITS);
 const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 
-/// The most tiers that there can be.
+/// The largest number of tiers.
 pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 
 /// The tier that the word of a slot names while the slot changes its owner.
@@ -234,7 +235,7 @@ impl Set {
         &self.0
     }
 
-    /// Loads the words of its slots.
+    /// Loads the words of the four slots.
     #[inline]
     pub(super) fn words(&self) -> [SlotWord; WAYS] {
         self.0.each_ref().map(Slot::word)

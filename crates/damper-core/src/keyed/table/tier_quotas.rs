@@ -184,8 +184,8 @@ impl Tier {
     /// the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
-        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of`
-        // left for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+        // ORDERING: Relaxed. A thread that read the word of a moved key sees at least the debt that `expect_debt_of`
+        // stored for it: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
         // loom-tests: keyed::debt_survives_a_move_beside_a_check.
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }

@@ -58,19 +58,19 @@ impl TreeAllowed {
         Self { allowed, level, dimension, is_borrowed }
     }
 
-    /// Returns the number of the level, counted from 0.
+    /// Returns the number of the level that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
         self.level
     }
 
-    /// Returns the number of the dimension, counted from 0.
+    /// Returns the number of the dimension that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Returns the permission of that limit, or `None` if the call took from none.
+    /// Returns the permission of the tightest limit, or `None` if the call took from none.
     #[must_use]
     pub const fn allowed(&self) -> Option<Allowed> {
         self.allowed
@@ -85,7 +85,7 @@ impl TreeAllowed {
     }
 }
 
-/// The refusal of a call on a tree, which took nothing.
+/// The refusal of a call on a tree. The call took nothing.
 ///
 /// If several limits refuse, it names the one with the longest wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -125,7 +125,7 @@ impl TreeDenied {
         self.level as usize
     }
 
-    /// Returns the name of that level.
+    /// Returns the name of the level that refused.
     #[must_use]
     pub const fn level_name(&self) -> &'static str {
         self.names[0]
@@ -137,7 +137,7 @@ impl TreeDenied {
         self.dimension as usize
     }
 
-    /// Returns the name of that dimension.
+    /// Returns the name of the dimension that refused.
     #[must_use]
     pub const fn dimension_name(&self) -> &'static str {
         self.names[1]
@@ -148,7 +148,7 @@ impl TreeDenied {
         self.quota
     }
 
-    /// Returns the refusal of that limit.
+    /// Returns the refusal of the limit that this answer names.
     #[must_use]
     pub const fn denied(&self) -> Denied {
         self.denied

@@ -82,10 +82,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// that finds no slot in a full table spends in words that it shares with others, and may lack its guarantee:
     /// [`capacities`](Self::capacities) must have room for all keys.
     ///
-    /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level bring
-    /// together at most what the plan of that bucket brings. Second, the part `kept` of that bucket's burst has room for
-    /// the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they are served
-    /// first come, first served.
+    /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level
+    /// bring together at most what the plan of that bucket brings. Second, the part `kept` of that bucket's burst has
+    /// room for the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they
+    /// are served first come, first served.
     ///
     /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the
     /// rate.

@@ -200,7 +200,7 @@ impl Lines {
             Ok(Some(ticket))
         });
         // ORDERING: SeqCst with the fence in `wake`: either a settlement sees that this call waits, or this call's next
-        // question sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
+        // attempt sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
         fence(Ordering::SeqCst);
         added
     }
@@ -333,7 +333,7 @@ impl Waiter {
 }
 
 impl Waiters {
-    /// Returns the first bucket in whose line a call stands that is older than `ticket`.
+    /// Returns the first of these buckets that has a call in its line that is older than `ticket`.
     pub(super) fn held_up_at(
         &self,
         ticket: Ticket,

@@ -4,7 +4,9 @@ use super::TreeDenied;
 use core::fmt;
 use core::time::Duration;
 
-/// The refusal of a call that would wait for a [`QuotaTree`](crate::QuotaTree), which took nothing.
+/// The refusal of a call that would have waited for a [`QuotaTree`](crate::QuotaTree).
+///
+/// The call took nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -17,7 +19,7 @@ pub enum TreeRefusal {
     LineFull {
         /// The name of the level of the bucket.
         level: &'static str,
-        /// The name of its dimension.
+        /// The name of the dimension of the bucket.
         dimension: &'static str,
     },
     /// The time to wait was over while older calls waited for a bucket that this call takes from.

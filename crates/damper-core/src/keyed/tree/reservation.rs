@@ -230,7 +230,7 @@ impl<T: TreeRef> TreeReservation<T> {
         self.costs
     }
 
-    /// Returns the permission: the tightest of the limits.
+    /// Returns the permission of the call, which describes the tightest limit.
     #[must_use]
     pub fn allowed(&self) -> TreeAllowed {
         self.allowed
