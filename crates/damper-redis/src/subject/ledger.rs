@@ -9,7 +9,7 @@ use crate::script::{Level, Limit, Sighting};
 /// How long a limit counts as used up after it was empty, in µs.
 const USED_UP: u64 = 1_000_000;
 
-/// The most early requests in a second.
+/// The largest number of early requests in a second.
 ///
 /// An early request goes out only if the bucket has the tokens that this process spends in a 200th of a second.
 const EARLY: u64 = 200;
@@ -80,7 +80,7 @@ pub(super) struct Ledger {
     pub(super) joint: Option<OpenCommand>,
     /// The tokens of the last joint takes that no check has taken yet.
     pub(super) joint_tokens: JointTokens,
-    /// The tokens for which checks wait, of the request or joint take in flight.
+    /// The tokens for which checks wait that joined the request or joint take in flight.
     pub(super) joined: u64,
     /// The tokens for which checks waited and which the last request or joint take did not bring.
     pub(super) unmet: u64,
@@ -243,13 +243,13 @@ impl Ledger {
         self.tokens.count(n.into(), now);
     }
 
-    /// Counts the tokens spent while a request was in flight, by which `had` tokens became `held`.
+    /// Counts the tokens that were spent while a request was in flight, and left `held` of `had`.
     pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
         self.looked_at = had;
         self.look(held, now);
     }
 
-    /// Returns the number of tokens left, of `held`, at which to ask again.
+    /// Returns how few tokens must be left before the subject asks again, if the lease holds `held` now.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
     }
