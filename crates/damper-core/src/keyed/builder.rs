@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 /// The default capacity in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The most shared buckets: two for each of the most keys, in 4 GiB.
+/// The largest number of shared buckets: two for each key of the largest capacity. They take 4 GiB.
 const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
 /// The number of keys and of shared buckets that a limiter has room for.
@@ -56,7 +56,7 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenB
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
-    /// Starts a limiter of this quota for each key, on a clock and with a hasher of your own.
+    /// Creates a builder with this quota for each key, on a clock and with a hasher of your own.
     ///
     /// Use it without `std`.
     ///
@@ -89,7 +89,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S, ByPlan> {
-    /// Starts a limiter by [plan](KeyedLimiter::by_plan), on a clock and with a hasher of your own.
+    /// Creates the builder of a limiter by [plan](KeyedLimiter::by_plan), with your own clock and hasher.
     ///
     /// Use it without `std`.
     pub fn by_plan(clock: C, hasher: S) -> Self {
@@ -121,8 +121,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Sets the algorithm of each key's bucket. The default is [`TokenBucket`].
     ///
     /// The others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit
-    /// of up to 2^20 - 2. (A leaky bucket as a meter is the token bucket seen from the other side: its level is what
-    /// `peek` reports as used.)
+    /// of up to 2^20 - 2. (A leaky bucket as a meter decides as the token bucket does. Its level is what `peek` reports
+    /// as used.)
     ///
     /// # Examples
     ///
@@ -218,21 +218,21 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets for how many busy keys the table is sized.
     ///
-    /// It takes 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
+    /// The number is 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
     ///
-    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and 8 KiB.
+    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and another 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
     /// Sets how many words there are for the keys without a slot.
     ///
-    /// It takes 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
-    /// capacity, and their headers.
+    /// The number is 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
+    /// capacity, and words for their headers.
     ///
-    /// A word has 8 bytes. Seven of eight are buckets, in which keys of all [tiers](Self::tiers) spend, and one is
-    /// their header. Each tier takes one word more for every 32. More words keep more clients apart when the table is
-    /// full.
+    /// A word has 8 bytes. Of eight words seven are buckets, in which keys of all [tiers](Self::tiers) spend, and one
+    /// is their header. If there are tiers, each of them takes one of the words for every 32 others. More words keep
+    /// more clients apart when the table is full.
     pub fn shared_buckets(self, buckets: usize) -> Self {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }

@@ -13,23 +13,23 @@ use core::hash::{BuildHasher, Hash};
 
 #[cfg(feature = "std")]
 impl<K: ?Sized> KeyedLimiter<K> {
-    /// Starts a limiter whose keys each have a quota of their own, which comes with the call as a [`Plan`].
+    /// Starts the builder of a limiter whose calls bring the quota of their key, as a [`Plan`].
     ///
-    /// There can be any number of plans, and they can change from call to call. The limiter keeps for each key the
-    /// instant at which its bucket is full, in the same memory as one with a single quota. A call costs some 5 ns more
-    /// than one of a [tier](crate::keyed::KeyedLimiterBuilder::tiers).
+    /// There can be any number of plans, and a key's plan can change from call to call. The limiter keeps for each key
+    /// the instant at which its bucket is full, in the same memory as a limiter with a single quota. A call costs some
+    /// 5 ns more than a call for a key in a [tier](crate::keyed::KeyedLimiterBuilder::tiers).
     ///
     /// # Plans or tiers
     ///
-    /// With tiers the limiter knows the quotas: there are at most 15, a change of one is in force for all of its keys at
-    /// once, and the line of the quota is bent so that no token is early or late. With plans the caller knows them. A
-    /// key that is given another plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan)
-    /// converts its debt.
+    /// With tiers the limiter knows the quotas. There are at most 15. A change of one is in force for all of its keys
+    /// at once, and makes no token early or late. With plans the caller knows the quotas. A key that is given another
+    /// plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan) converts its debt.
     ///
     /// # When it is full
     ///
-    /// Keys without a slot share words, as in every keyed limiter, each class of plans its own: there are seven classes by
-    /// the time that a refill takes. So a key of ten a second never waits behind one of a day.
+    /// Keys without a slot share words, as in every keyed limiter, but only with keys of their class. There are seven
+    /// classes of plans, by the time that a refill takes. So a key with ten tokens a second never waits behind one with
+    /// ten tokens a day.
     ///
     /// # Waiting
     ///
@@ -59,8 +59,8 @@ impl<K: ?Sized> KeyedLimiter<K> {
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
     /// Takes `n` tokens of this key's bucket under `plan` if all of them are there, else none.
     ///
-    /// A refusal writes nothing if the key has a slot. Under an [unlimited](Plan::UNLIMITED) plan everything is allowed and
-    /// nothing is written.
+    /// A refusal writes nothing if the key has a slot. Under an [unlimited](Plan::UNLIMITED) plan everything is allowed
+    /// and nothing is written.
     ///
     /// # Errors
     ///
@@ -80,8 +80,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Gives back up to `n` tokens that this key took under `plan` and did not need, and returns how many.
     ///
-    /// It does what [`refund`](KeyedLimiter::refund) does. It gives back nothing to a key whose debt was
-    /// [converted](Self::replan) since.
+    /// It does what [`refund`](KeyedLimiter::refund) does. It gives back nothing if the key's debt was
+    /// [converted](Self::replan) after the take.
     pub fn refund_with(&self, key: &K, plan: &Plan, n: u32) -> u32 {
         let given = self.table.visit(self.fingerprint(key), &self.clock, |_, level, at| {
             let (given, after) = ByPlan::refund(plan, level, at, n);
@@ -99,14 +99,15 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Converts what this key owes from one plan to another, and returns whether it did.
     ///
-    /// The key then owes as many *tokens* as before. Without it, it owes as much *time*: a key that used half of a plan of
-    /// one a day could use a plan of ten a second only after half a day. Call it when a key's plan changes, before its
-    /// first call under the new one.
+    /// The key then owes as many *tokens* as before. Without the conversion it owes as much *time*: a key that used
+    /// half of a plan of one a day could use a plan of ten a second only after half a day. Call this when a key's plan
+    /// changes, before the key's first call under the new plan.
     ///
-    /// It happens once: the bucket remembers by the [tag](Plan::tagged) of a plan that all of its debt was taken under it.
-    /// A second call, or one for a bucket that was used under both plans, changes nothing and returns `false`. So does one
-    /// for a key that owes nothing or has no slot. A debt deeper than the new plan allows is cut to that, and
-    /// a conversion back does not restore it: do not convert for single calls.
+    /// A debt is converted only once: the bucket remembers the [tag](Plan::tagged) of the plan under which all of its
+    /// debt was taken. A second call, or a call for a bucket that was used under both plans, changes nothing and
+    /// returns `false`. So does a call for a key that owes nothing or has no slot. A debt deeper than the new plan
+    /// allows is cut to the deepest that it allows, and a conversion back does not restore it. So do not convert for
+    /// single calls.
     pub fn replan(&self, key: &K, old: &Plan, new: &Plan) -> bool {
         self.table.replan(self.fingerprint(key), old, new, &self.clock)
     }

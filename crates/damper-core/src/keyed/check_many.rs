@@ -8,13 +8,13 @@ use core::hash::{BuildHasher, Hash};
 
 /// The number of keys whose slots are fetched together.
 ///
-/// A processor has about so many loads under way at once. Other numbers were not measured.
+/// A processor can have about this many loads in flight at once. Other numbers were not measured.
 const AHEAD: usize = 16;
 
 /// The keys that were hashed together.
 struct Batch<'a, K: ?Sized> {
     keys: [Option<(&'a K, Fingerprint)>; AHEAD],
-    /// The number of these keys that were checked.
+    /// The number of these keys that have been checked.
     checked: usize,
 }
 

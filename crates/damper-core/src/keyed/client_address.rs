@@ -6,11 +6,11 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The address of a client as a key.
 ///
-/// IPv6 addresses are grouped by their prefix, because a client has all addresses of a prefix.
+/// IPv6 addresses are grouped by their prefix, because a client usually owns all addresses with its prefix.
 ///
 /// Some IPv6 addresses stand for an IPv4 address, and count as that address: those that are mapped (`::ffff:0:0/96`),
 /// and those to which a NAT64 gateway translates (`64:ff9b::/96`, RFC 6052). Otherwise all IPv4 clients behind such a
-/// gateway would be one.
+/// gateway would share one key.
 ///
 /// # Examples
 ///
@@ -25,8 +25,8 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// assert_eq!(ClientAddress::from("64:ff9b::192.0.2.7".parse::<core::net::IpAddr>()?).to_string(), "192.0.2.7");
 /// # Ok::<(), core::net::AddrParseError>(())
 /// ```
-// The address is kept as it is mapped into IPv6: in two registers, where an enum of bytes would be copied through
-// memory.
+// An IPv4 address is kept in its mapped form. A `u128` fits two registers, while an enum of bytes would be copied
+// through memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientAddress(u128);
 
@@ -37,7 +37,7 @@ const MAPPED: u128 = 0xFFFF;
 const NAT64: u128 = 0x0064_FF9B << 64;
 
 impl ClientAddress {
-    /// The bits of an IPv6 address that identify a client by default: the prefix of a home or a host.
+    /// The number of bits of an IPv6 address that identify a client by default: those of a home or a host.
     pub const IPV6_PREFIX: u32 = 64;
 
     /// Creates the key of an address; IPv6 addresses are grouped by their first `bits`, at most 128.
@@ -72,7 +72,7 @@ impl ClientAddress {
 
 /// Hashes the bits alone, in one step.
 ///
-/// The bits also say whether the address is of IPv4.
+/// The bits also say whether it is an IPv4 address.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -1,9 +1,9 @@
-//! The crowding of the words that keys without a slot share.
+//! The counts that show how crowded the words are that keys without a slot share.
 
 /// The number of shared words that newcomers saw, and of those that owed something.
 ///
-/// The counts only grow. The busy share of the words between two readings shows that a table becomes too small before
-/// the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
+/// The counts only grow. Between two readings, the share of the words that owed something shows that a table becomes
+/// too small before the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
 ///
 /// # Examples
 ///
@@ -29,13 +29,13 @@ pub struct Crowding {
 }
 
 impl Crowding {
-    /// Returns how many shared words newcomers saw: one for each key that came without one of its own.
+    /// Returns how many shared words newcomers saw: one for each key that had no word of its own yet.
     #[must_use]
     pub const fn looked(self) -> u64 {
         self.looked
     }
 
-    /// Returns how many of these words owed something when a newcomer looked at them.
+    /// Returns how many of the shared words that newcomers saw owed something at that time.
     #[must_use]
     pub const fn busy(self) -> u64 {
         self.busy

@@ -1,7 +1,7 @@
 //! A decision about a key in three steps: look, judge, take.
 //!
-//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes of the first.
-//! So a refusal that the looks find takes nothing that would have to be given back.
+//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes of the
+//! first. So if one of them refuses, the call has taken nothing that it would have to give back.
 
 use super::KeyedLimiter;
 use super::table::{Check, Fingerprint, SlotLook, SlotTake, TakeResult};
@@ -14,7 +14,7 @@ use core::hash::{BuildHasher, Hash};
 #[must_use]
 pub struct KeyLook<'a> {
     fingerprint: Fingerprint,
-    /// `None` if the key has to be asked for its refusal instead, because it has no slot.
+    /// `None` if the slow path has to judge instead, for example because the key has no slot.
     slot: Option<SlotLook<'a>>,
 }
 
@@ -36,7 +36,7 @@ impl KeyTake<'_> {
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Looks at a key's slot. The clock is to be read afterwards.
+    /// Looks at a key's slot. The caller reads the clock afterwards.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(crate) fn look(&self, key: &K) -> KeyLook<'_> {
@@ -46,7 +46,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
     ///
-    /// A key that cannot be judged by its look is judged as [`refusal`](Self::refusal) does.
+    /// If the look does not suffice, the decision is that of [`refusal`](Self::refusal).
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(crate) fn judge<'a>(&self, key: &K, n: u32, look: KeyLook<'a>, now: u64) -> Result<KeyTake<'a>, Denied> {
@@ -61,7 +61,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Ok(KeyTake { fingerprint, slot })
     }
 
-    /// Takes the tokens that a key had at the look, or decides anew if it has changed.
+    /// Takes the tokens that a key had at the look, or decides anew if its slot has changed.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(crate) fn take_judged(&self, key: &K, n: u32, take: KeyTake<'_>) -> TakeResult {

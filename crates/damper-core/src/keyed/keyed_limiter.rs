@@ -31,34 +31,35 @@ use core::ops::Deref;
 ///
 /// There are two slots for each key of the capacity, and each key may have one of eight. The slot of a full bucket is
 /// given away without loss. If all eight owe something, [`WhenFull`] decides. With as many busy keys as the capacity,
-/// that happens to 35 newcomers in 10,000. By default those spend from shared buckets, of which there are two for
+/// that happens to 35 newcomers in 10,000. By default those keys spend from shared buckets, of which there are two for
 /// each key of the capacity. No key gets a second burst that way, nor under [`WhenFull::DenyNew`].
-/// [`WhenFull::EvictLeastIndebted`] guarantees less: all slots together stay in their envelope, but a key that is
-/// evicted and returns may have a fresh burst. [The guide](https://docs.rs/damper/latest/damper/guide/full_table/)
-/// has figures.
+/// [`WhenFull::EvictLeastIndebted`] guarantees less: all slots together admit no more than their quotas allow, but a
+/// key that is evicted and returns may have a fresh burst.
+/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
 ///
 /// # Several quotas
 ///
 /// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a
 /// key is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. While the
-/// limiter is used, [one quota](KeyedLimiter::set_tier_quota) or [several at once](KeyedLimiter::set_tier_quotas) can
-/// be changed, a [tier can be added](KeyedLimiter::add_tier), and a key's tier can be [asked for
-/// again](KeyedLimiter::retier).
+/// limiter is used, you can change [one quota](KeyedLimiter::set_tier_quota) or [several at
+/// once](KeyedLimiter::set_tier_quotas), [add a tier](KeyedLimiter::add_tier), and make the limiter [ask again for a
+/// key's tier](KeyedLimiter::retier).
 ///
 /// # Other algorithms
 ///
 /// A key's bucket is a [`TokenBucket`]. With [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
 /// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), which also fit a slot. When a
-/// key with one of these is evicted, the newcomer continues the count of its window.
+/// key with one of these is evicted, the newcomer continues the evicted key's count.
 ///
 /// # Range
 ///
-/// A bucket's position has 56 bits, which circle after 208 days of nanoseconds (sooner, if a quota was made much
-/// faster). A key that was idle for so long may be judged more strictly for the time of one refill. A clock that
-/// steps back by more than it should, and further than the deepest debt, fills the buckets. If readings of the clock
-/// differ between threads, a bucket that one thread finds full may be forgotten, and another thread then gets the
-/// tokens of that difference in time once more. Windows wrap by their number instead: after 2^24 windows of a fixed
-/// window, 2^16 of a sliding counter.
+/// A slot keeps the instant at which its bucket is full, in 56 bits. With ticks of a nanosecond these wrap after 208
+/// days (sooner, if a quota was made much faster). A key that was idle for that long may then be refused tokens that it
+/// has, for at most the time of one refill. If the clock steps back by more than
+/// [`max_step_back`](Clock::max_step_back) and further than the deepest debt, all buckets are full. If readings of the
+/// clock differ between threads, one thread may find a bucket full and give its slot away before it is full for another
+/// thread. The key then gets the tokens of that difference in time twice. A window is kept by its number instead, which
+/// wraps after 2^24 windows of a fixed window and after 2^16 of a sliding counter.
 ///
 /// # Examples
 ///
@@ -87,7 +88,7 @@ pub struct KeyedLimiter<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> 
 
 #[cfg(feature = "std")]
 impl<K: ?Sized> KeyedLimiter<K> {
-    /// Starts a limiter of this quota for each key, on the default clock.
+    /// Starts the builder of a limiter with this quota for each key, on the default clock.
     pub fn builder(quota: Quota) -> KeyedLimiterBuilder<K> {
         KeyedLimiterBuilder::new(quota, crate::time::Monotonic, Seed::random())
     }
@@ -99,8 +100,8 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         ///
         /// A set of slots is for two keys. The limiter allocates nothing, and can be a `static`.
         ///
-        /// First sights take one lock for all keys, which without the feature `std` is a critical section of the
-        /// firmware's. Hits take no lock.
+        /// The first sight of a key takes a lock that all keys share. Without the feature `std` the lock is a critical
+        /// section of the firmware. A call for a key that has a slot takes no lock.
         ///
         /// # Examples
         ///
@@ -139,9 +140,9 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// Sets what becomes of a key for which there is no slot; to be called before the first use.
+    /// Sets what happens to a key for which there is no slot.
     ///
-    /// The default is [`WhenFull::SharedOverflow`].
+    /// Call it before the limiter is first used. The default is [`WhenFull::SharedOverflow`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.table.when_full = when_full;
@@ -183,10 +184,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
     ///
-    /// It looks at both limits and reads their clocks before it takes of the key's limit, and then of `all`. A refusal that
-    /// the looks find writes nothing if the key has a slot. If another call takes the tokens of `all` after the look, what
-    /// the key's limit gave is given back, less what has been refilled since, and the refusal is
-    /// [contended](LimitSetDenied::is_contended).
+    /// The call looks at both limits, and then takes of the key's limit first and of `all` second. If a limit refuses
+    /// at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens of
+    /// `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal is
+    /// then [contended](LimitSetDenied::is_contended).
     ///
     /// [`Allowed`] describes the limit that has fewer tokens left.
     ///
@@ -232,7 +233,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let (fingerprint, had_slot) = (own.fingerprint, own.is_from_slot());
         let (own, receipt) = self.take_judged(key, n, own).map_err(|denied| {
             let denied = LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key));
-            // There may be no slot for a newcomer.
+            // A key that had no slot may be refused because there is none for it. Then no other call was the reason.
             if had_slot { denied.contended() } else { denied }
         })?;
         match all.take_judged(n, shared) {
@@ -246,8 +247,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words. A look at those takes the lock of first
-    /// sights.
+    /// A key without a slot owes what it may have spent in shared words. To read these, the call takes the lock that a
+    /// first sight of the key would take.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -272,8 +273,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// Books `n` tokens of this key after the fact, and returns how many it booked.
     ///
     /// It books them whether they are there or not, for costs that are known only afterwards. Debt goes no deeper
-    /// than [`Quota::max_debt`]. A key without a slot is booked in the bucket that such keys share. If there is none,
-    /// it returns 0.
+    /// than [`Quota::max_debt`]. The tokens of a key without a slot are booked in a bucket that such keys share. Only
+    /// under [`WhenFull::SharedOverflow`] is there such a bucket. Otherwise the method books none and returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -322,13 +323,13 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.look_at(fingerprint, key, |line, word, at| A::take(line, word, at, n, &self.clock).err())
     }
 
-    /// Writes the answer to a call of `n` tokens of this key into `log`.
+    /// Records the answer to a call for `n` tokens of this key in `log`.
     #[cfg(feature = "alloc")]
     pub(crate) fn log_decision<D: Clock, T, E>(&self, key: &K, n: u32, answer: &Result<T, E>, log: &DecisionLog<D>) {
         log.record(self.fingerprint(key).get(), n, answer);
     }
 
-    /// Takes `n` tokens as [`check_n`](Self::check_n) does, and writes the decision into `log`.
+    /// Takes `n` tokens as [`check_n`](Self::check_n) does, and records the decision in `log`.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn check_logged<D: Clock>(&self, key: &K, n: u32, log: &DecisionLog<D>) -> Result<Allowed, Denied> {
@@ -360,7 +361,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens as [`check_n`](Self::check_n) does.
     ///
-    /// With the receipt, [`roll_back`](Self::roll_back) gives them back.
+    /// It also returns a receipt, by which [`roll_back`](Self::roll_back) gives the tokens back.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(crate) fn take(&self, key: &K, n: u32) -> TakeResult {
@@ -377,7 +378,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Takes tokens of a key of the first tier that has a slot; otherwise returns the slot that it found.
+    /// Takes tokens of a key that has a slot in the first tier, or returns the slot that it found.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {
@@ -393,7 +394,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes tokens of a key that the fast path could not decide about.
     ///
-    /// The key is in another tier than the first, has no slot, or is just used by another thread.
+    /// The key is in another tier than the first, has no slot, or [`Table::take_fast`] left the decision open.
     #[cold]
     pub(super) fn take_slow(
         &self,
@@ -456,10 +457,10 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
 
     /// Counts the keys of each tier, and those of them that have no token left.
     ///
-    /// The first counts are those of the limiter's own quota. The keys are counted one after another while the limiter is
-    /// used, so the counts are not of one moment. Keys without a slot are not counted.
+    /// The first entry is that of tier 0, which has the limiter's own quota. The keys are counted one after another
+    /// while the limiter is used, so the counts are not of one moment. Keys without a slot are not counted.
     ///
-    /// It is for dashboards. It looks at every slot, two for each key of the capacity, which takes some 85
+    /// The census is for dashboards. It looks at every slot, two for each key of the capacity, which takes some 85
     /// instructions a key. It takes no lock and changes nothing.
     ///
     /// # Examples
@@ -482,7 +483,7 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
         self.table.census(&self.clock)
     }
 
-    /// Returns the quota of a tier, if there is one; `None` where quotas come with the calls.
+    /// Returns the quota of a tier; `None` if there is no such tier, or if quotas come with the calls.
     pub(crate) fn quota_in_table(&self, tier: usize) -> Option<Quota> {
         if A::BY_PLAN { None } else { Some(self.table.tier(tier)?.quota()) }
     }
@@ -494,7 +495,7 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
 
     /// Returns how many keys have a slot, whether they owe something or not.
     ///
-    /// There are at most two for each key of the capacity, rounded up to whole sets of four.
+    /// There are two slots for each key of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
         // The sum is at most the number of slots, except for keys that come and go while they are counted.
         self.table.sum(|counts| counts.keys) as usize
@@ -510,9 +511,9 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
         self.table.sum(|counts| counts.evictions)
     }
 
-    /// Returns how many shared words newcomers saw, and how many of them were busy.
+    /// Returns how many shared words newcomers saw, and how many of these words owed something.
     ///
-    /// Its growth warns that the table becomes too small, as [`Crowding`] explains.
+    /// If the share of words that owe something grows, the table becomes too small, as [`Crowding`] explains.
     pub fn crowding(&self) -> Crowding {
         self.table.crowding()
     }
@@ -524,7 +525,8 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
 
     /// Returns how many calls were refused to keys without a slot.
     ///
-    /// The reason is that there was no slot, or the debt of its owner.
+    /// There was no slot for the key, or the bucket in the slot that it would have got had too few tokens. Calls that
+    /// shared words decide count only as [`overflows`](Self::overflows).
     pub fn refused_newcomers(&self) -> u64 {
         self.table.sum(|counts| counts.refused_newcomers)
     }

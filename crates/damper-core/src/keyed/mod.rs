@@ -4,12 +4,12 @@
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
 // | `by_plan` | keys that each have a quota of their own, which comes with the call |
-// | `key_look` | a decision about a key in three steps: look, judge, take |
+// | `key_look` | a decision about a key in three steps, for calls that ask several limits |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | the tiers that keys are in, and the moves of keys between them |
 // | `quotas` | the quotas of the limiter and of its tiers, which can change |
 // | `census` | the numbers of keys of each tier, and of those that are limited |
-// | `crowding` | the crowding of the words that keys without a slot share |
+// | `crowding` | `Crowding`: how often the words that keys without a slot share were busy |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
 // | `tree` | `QuotaTree`: limits of several levels and dimensions in one decision |

@@ -11,29 +11,29 @@ use core::fmt;
 use core::hash::{BuildHasher, Hash};
 use core::time::Duration;
 
-/// Waits for a key's tokens. Only the token bucket has an order to wait in.
+/// Methods that wait for a key's tokens. Only limiters by the token bucket have them.
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     /// Prepares to wait for `n` tokens of this key, first come, first served.
     ///
     /// [`wait`](Acquire::wait) blocks the thread. A future waits by `.await` (feature `tokio`) or by
     /// [`sleeping_by`](Acquire::sleeping_by).
     ///
-    /// The limiter stores nothing of a waiter, however many there are. While a caller waits for a key, checks of that
-    /// key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key may be waited for:
-    /// ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to a timeout
-    /// around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
+    /// The limiter stores nothing about a waiter, however many there are. While a caller waits for a key, checks of
+    /// that key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key callers may
+    /// wait for: ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to
+    /// a timeout around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
-    /// Waiters keep their places when other keys come and go. A new key that finds no slot waits in its shared
-    /// bucket. Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) it is refused, and under
+    /// Waiters keep their places when other keys come and go. A caller for a new key that finds no slot waits in a
+    /// shared bucket. Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) such a caller is refused, and under
     /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
     ///
     /// # Refunds and changes
     ///
     /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of
     /// debt, all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That
-    /// caller may be served together with waiters before it: as many as tokens were refunded, if each takes one. Over
-    /// any interval that starts without waiters, a key uses at most its envelope plus what was refunded. Threads are
-    /// woken at once, and futures look again within a second.
+    /// caller may be served together with earlier waiters: with one for each refunded token, if each takes one. Over
+    /// any interval that starts without waiters, a key uses at most what its quota allows plus what was refunded.
+    /// Threads are woken at once, and futures look again within a second.
     ///
     /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
     /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new
@@ -65,7 +65,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// Callers are served in the order in which they reserve.
     ///
-    /// [`acquire`](Self::acquire) says what happens to waiters.
+    /// [`acquire`](Self::acquire) says what refunds and other changes do to waiters.
     ///
     /// # Errors
     ///
@@ -159,10 +159,10 @@ pub struct KeyedReservation<'a, C> {
 impl<C: Clock> KeyedReservation<'_, C> {
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It is rounded up to the clock's tick. It is zero if they may be used now. It returns `None` if they never may
-    /// be, because the quota was changed to one that refills nothing.
+    /// The time is rounded up to the clock's tick. It is zero if the tokens may be used now. The method returns `None`
+    /// if they may never be used, because the quota was changed to one that refills nothing.
     ///
-    /// After a refund it may be more than the last time, if other callers reserved meanwhile, but never more than
+    /// If other callers reserve after a refund, the time may be longer than an earlier call said, but never longer than
     /// without the refund.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
@@ -181,10 +181,10 @@ impl<C: Clock> KeyedReservation<'_, C> {
     ///
     /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///
-    /// - A call that used fewer gives the rest back, whether its time has come or not. That serves waiters and
-    ///   newcomers as [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used if the
-    ///   bucket it was taken from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
-    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives back only what
+    /// - A call that used fewer tokens gives the rest back, whether their time has come or not. Waiters then profit as
+    ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used if the bucket that it was
+    ///   taken from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
+    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives tokens back only if
     ///   [`cancel`](Self::cancel) would.
     /// - A call that used more is charged the excess, as by [`charge`](crate::KeyedLimiter::charge), into debt if
     ///   necessary.
@@ -210,8 +210,8 @@ impl<C: Clock> KeyedReservation<'_, C> {
 
     /// Gives all tokens back if none were taken after them and their time has not come; otherwise none.
     ///
-    /// Returns whether it did, as [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given back
-    /// count as used.
+    /// Returns whether it did, as [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given
+    /// back count as used.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.table.cancel(&self.reserved, self.clock)

@@ -26,7 +26,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         Ok(())
     }
 
-    /// Prepares to change a quota, if a key's level has room for it.
+    /// Prepares a change of a quota, if a key's slot has room to count up to the new limit.
     fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
@@ -38,7 +38,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.tier(tier).ok_or_else(|| TierError::Missing { tier, tiers: self.table.tiers() })
     }
 
-    /// Returns how many tiers there are: 1, unless it was built with more.
+    /// Returns how many tiers there are: 1, unless the limiter was built with more or got more since.
     pub fn tiers(&self) -> usize {
         self.table.tiers()
     }
@@ -59,9 +59,9 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Puts the quotas of several tiers in force: all of them, or none.
     ///
-    /// Each quota is checked before the first changes, and no other thread can change one of them in between. They
-    /// then change one after the other, which takes less than a microsecond. A key is in one tier, and so under its
-    /// old quota or its new one. If a tier is named twice, its last quota counts.
+    /// All quotas are checked before the first changes, and no other thread can change one of them in between. They
+    /// then change one after the other, which takes less than a microsecond. A key is in one tier, so each of its calls
+    /// is under the old quota or the new one. If a tier is named twice, its last quota counts.
     ///
     /// # Errors
     ///
@@ -109,17 +109,17 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Adds a tier while the limiter is used, and returns its number.
     ///
-    /// There are at most 15 tiers. Keys come into it by [`set_tier`](Self::set_tier), or if the
-    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns its number. Before, that number meant the last
-    /// tier. A known key stays where it is until [`retier`](Self::retier) is called.
+    /// There are at most 15 tiers. A key gets into the new tier by [`set_tier`](Self::set_tier), or if the
+    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns the tier's number. Before the tier was added, that
+    /// number meant the last tier. A known key stays where it is until [`retier`](Self::retier) is called.
     ///
-    /// It takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
+    /// A tier takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
     /// half a byte for each key of the capacity.
     ///
     /// # Errors
     ///
     /// [`TierError::TooMany`], [`TierError::OneQuota`] if the limiter was built without tiers, or
-    /// [`TierError::Quota`] if the algorithm cannot count so much.
+    /// [`TierError::Quota`] if the limit is larger than the algorithm can count.
     ///
     /// # Examples
     ///

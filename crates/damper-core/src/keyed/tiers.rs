@@ -25,7 +25,7 @@ pub(super) enum TierChoice<K: ?Sized> {
     },
 }
 
-/// The tier that the function returned for a key.
+/// The tier that the builder's function returned for a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
@@ -56,20 +56,20 @@ impl OwnTier {
         Self { tier: tier.min(table.tiers() - 1), retiers }
     }
 
-    /// Returns [`or_given`](Self::or_given); `None` if the function has to be asked again.
+    /// Returns what [`or_given`](Self::or_given) does; `None` if the function has to be asked again.
     #[inline(never)]
     fn unless_given<A>(self, overrides: &TierOverrides, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
         let is_current = table.retiers(fingerprint) == self.retiers;
         is_current.then(|| self.or_given(overrides, fingerprint))
     }
 
-    /// Returns the tier that the key was given, or else this one.
+    /// Returns the tier that `set_tier` gave the key, or else this one.
     fn or_given(self, overrides: &TierOverrides, fingerprint: Fingerprint) -> usize {
         overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
     }
 }
 
-/// The tiers that single keys were given, by their fingerprints.
+/// The tiers that `set_tier` gave to single keys, by the fingerprints of the keys.
 #[cfg(feature = "alloc")]
 type TierOverrides = Guarded<HashMap<u64, usize>>;
 
@@ -108,10 +108,10 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier of a key: the one that it was given, or else its own.
+    /// Returns the tier of a key: the one that `set_tier` gave it, or else its own.
     ///
-    /// It returns `None` if the function has to be asked again. It is called with the key's lock held: a `retier`
-    /// that had the lock before has counted, and one that has it later moves the key.
+    /// It returns `None` if the function has to be asked again. It is called with the key's lock held. A `retier` that
+    /// had the lock before was counted, so this method notices it. One that gets the lock later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
@@ -122,7 +122,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier that a key was given, or else its own.
+    /// Returns the tier that `set_tier` gave a key, or else the key's own.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {
@@ -132,7 +132,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Gives a key a tier, which has to exist; `None` makes it belong to its own again.
+    /// Gives a key a tier, which has to exist; `None` gives it back its own.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn set(&self, fingerprint: Fingerprint, tier: Option<usize>) {
         match self {
@@ -174,12 +174,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     ///
     /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
     /// (In the new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills
-    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (No debt is
-    /// kept that lasts longer than a quarter of the circle of positions: 52 days of nanoseconds, or less if a quota
-    /// was made much faster.)
+    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (With a clock of
+    /// nanoseconds a debt lasts at most 52 days, or less if a quota was made much faster: longer debts are cut.)
     ///
     /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
-    /// memory of its own, so this is for few keys.
+    /// memory of its own, so use this for few keys.
     ///
     /// # Errors
     ///
@@ -196,7 +195,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
     ///
-    /// The function is asked again, as by [`retier`](Self::retier).
+    /// The [function](crate::keyed::KeyedLimiterBuilder::tiers) is asked again, as by [`retier`](Self::retier).
     pub fn clear_tier(&self, key: &K) {
         self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
     }
@@ -208,9 +207,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// [`set_tier`](Self::set_tier) says. A key that `set_tier` gave a tier stays there. A key without a slot has
     /// nothing to move: the function is asked when the key is next seen.
     ///
-    /// The function sees everything that the caller wrote before, also if another thread is just seeing the key for
-    /// the first time. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by
-    /// the earlier answer.)
+    /// The function sees everything that the caller wrote before, even if another thread sees the key for the first
+    /// time just then. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by the
+    /// earlier answer.)
     ///
     /// # Examples
     ///
@@ -243,7 +242,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.move_to_own_tier(key, |_| ());
     }
 
-    /// Moves a key to the tier that the function returns now, unless it was given a tier.
+    /// Moves a key to the tier that the function returns now, unless `set_tier` gave it one.
     ///
     /// `prepare` runs with the key's lock held, perhaps several times.
     fn move_to_own_tier(&self, key: &K, prepare: impl Fn(Fingerprint)) {
@@ -267,7 +266,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 }
 
-/// The reason why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not changed or not given.
+/// The reason why a tier of a [`KeyedLimiter`](super::KeyedLimiter) was not added, changed or given to a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -6,13 +6,13 @@ const APART: u64 = 20_000;
 /// The most commands that may be sent at once after a pause.
 const AT_ONCE: u64 = 20;
 
-/// The commands that only usual requests may use.
+/// The number of saved commands that are kept for usual requests.
 const KEPT: u64 = 5;
 
-/// A budget of 50 commands a second, of which 20 may be saved, and as many extra takes.
+/// Two budgets of 50 a second, for commands and for extra takes. Each can save up to 20.
 ///
-/// Any `t` seconds have at most `50 * t + 20` commands and at most `50 * t + 20` extra takes. An extra take serves checks that would
-/// otherwise be denied although the limit has tokens.
+/// Any `t` seconds have at most `50 * t + 20` commands and at most `50 * t + 20` extra takes. An extra take serves checks that
+/// would otherwise be denied although the limit has tokens.
 #[derive(Debug, Default)]
 pub(super) struct CommandBudget {
     /// When the budget of commands is full, in µs of the subject's clock.

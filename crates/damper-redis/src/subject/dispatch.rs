@@ -37,7 +37,7 @@ pub enum Outcome {
     Late,
 }
 
-/// The next step of a subject that no check asks for.
+/// The next step of a subject that is due without a check.
 #[derive(Debug)]
 #[must_use]
 pub enum NextStep {
@@ -77,8 +77,9 @@ impl Dispatch {
 
     /// Returns whether this command asks for leased tokens.
     ///
-    /// The frame of such a command must end its effect at most 7/8 of a lease after it is sent. Later the server may have forgotten the
-    /// request's number. Then it would book a request that arrives twice, and its refund, a second time.
+    /// The frame of such a command must make the server ignore it if it arrives more than 7/8 of a lease after it was sent. By then
+    /// the server may have forgotten the request's number. A request that arrives twice would then be booked twice, with its
+    /// refund.
     #[must_use]
     pub fn is_lease(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. })
@@ -99,7 +100,7 @@ pub(super) struct Ticket {
     pub(super) refund: u64,
 }
 
-/// The kind of a command, with what its reply is compared to.
+/// The kind of a command, with the values to which its reply is compared.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CommandKind {
     /// A take for one check.
@@ -108,7 +109,7 @@ pub(super) enum CommandKind {
     JointTake {
         seq: u64,
         cost: u32,
-        /// Whether it counts as an extra take in the `CommandBudget`.
+        /// Whether the take counts as an extra take in the `CommandBudget`.
         is_extra: bool,
     },
     /// A request for leased tokens.

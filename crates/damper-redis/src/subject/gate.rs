@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The time before which no check of a certain cost or more can be allowed.
+/// The time before which the limit cannot allow a check of a certain cost or more.
 ///
 /// One word has the time in its upper bits and the cost in its lower bits.
 ///
@@ -16,7 +16,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// | COST | 20 | tokens | the smallest cost that is denied; 0 if the gate is open |
 /// | UNTIL | 44 | µs | the end by the clock. It wraps after half a year, so a time more than 2^43 µs (a hundred days) ahead counts as past |
 ///
-/// Another process may give tokens back or reset the limit. So now and then one check passes a closed gate, and the server decides it.
+/// Another process may give tokens back or reset the limit. So now and then one check passes a closed gate, and the server decides
+/// it.
 #[derive(Debug)]
 pub(super) struct Gate {
     word: AtomicU64,
@@ -86,7 +87,7 @@ impl Gate {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the smallest cost that the gate denied when it was last closed; 0 if it is open.
+    /// Returns the smallest cost for which the gate was last closed; 0 if it was opened since.
     pub(super) fn cost(&self) -> u32 {
         // The cost has 20 bits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32

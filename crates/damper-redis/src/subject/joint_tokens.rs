@@ -2,7 +2,8 @@
 
 /// Tokens of a joint take that the waiting checks have not taken yet.
 ///
-/// The server counts them as used, and not as leased. They expire soon after its decision, and the rest is given back.
+/// The server counts them as used, and not as leased. They expire a short time after the command was made. The subject then gives
+/// back those that no check has taken.
 #[derive(Debug, Default)]
 pub(super) struct JointTokens {
     tokens: u32,
@@ -11,7 +12,7 @@ pub(super) struct JointTokens {
 }
 
 impl JointTokens {
-    /// Adds tokens. Those that are still there now expire with them.
+    /// Adds tokens. Those that are still there from before now expire at the same time.
     pub(super) fn put(&mut self, tokens: u32, until: u64) {
         (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
     }

@@ -9,9 +9,9 @@ use crate::script::{Level, Limit, Sighting};
 /// How long a limit counts as used up after it was empty, in µs.
 const USED_UP: u64 = 1_000_000;
 
-/// The most early requests in a second.
+/// The largest number of early requests in a second.
 ///
-/// One goes out only if the bucket has the tokens that this process spends in a 200th of a second.
+/// An early request goes out only if the bucket has the tokens that this process spends in a 200th of a second.
 const EARLY: u64 = 200;
 
 /// How long the subject tries no lease after a reply that came too late for one, in µs.
@@ -72,7 +72,7 @@ pub(super) struct Ledger {
     pub(super) is_blocked: bool,
     /// The time until which the subject tries no lease.
     ///
-    /// It is set by a reply that came when its tokens had expired.
+    /// A reply that comes after its tokens have expired sets it.
     pub(super) slow_until: u64,
     /// The number of the last joint take.
     pub(super) joint_seq: u64,
@@ -80,7 +80,7 @@ pub(super) struct Ledger {
     pub(super) joint: Option<OpenCommand>,
     /// The tokens of the last joint takes that no check has taken yet.
     pub(super) joint_tokens: JointTokens,
-    /// The tokens for which checks wait, of the request or joint take in flight.
+    /// The tokens for which checks wait that joined the request or joint take in flight.
     pub(super) joined: u64,
     /// The tokens for which checks waited and which the last request or joint take did not bring.
     pub(super) unmet: u64,
@@ -88,13 +88,13 @@ pub(super) struct Ledger {
     pub(super) is_failing: bool,
     /// Whether a check found too few tokens since the last request.
     pub(super) ran_dry: bool,
-    /// The number of tokens that the last request was to fill the lease up to.
+    /// The number of tokens up to which the last request was to fill the lease.
     pub(super) last_target: u32,
     /// The number of tokens left at which it is time for a request.
     pub(super) low: u32,
     /// How long the last request took, in µs.
     pub(super) round_trip: u64,
-    /// The tokens in the lease when it was last read, and the refunds since then.
+    /// The tokens in the lease when it was last read, plus the refunds since then.
     pub(super) looked_at: u32,
     /// The time since which no read of the lease found that tokens were spent.
     pub(super) idle_since: u64,
@@ -200,8 +200,8 @@ impl Ledger {
 
     /// Returns how many tokens the lease should hold after the next request.
     ///
-    /// It should cover the own rate and the waiting checks. A lease that ran dry says little about that rate, so then the target is at
-    /// least twice the last one. It is at most this process's share of what may be leased.
+    /// The target covers the rate of this process and the waiting checks. If the lease ran out of tokens, the measured rate is too
+    /// low, so the target is at least twice the last one. It is at most this process's share of what may be leased.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
         let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.others, self.length);
@@ -209,7 +209,7 @@ impl Ledger {
         target.max(doubled).max(self.waiting(n)).min(plan.share(self.others)).max(n).min(plan.most_held())
     }
 
-    /// Returns the tokens of the waiting checks; at least the `n` of the current one.
+    /// Returns how many tokens the waiting checks need: at least the `n` of the current one.
     pub(super) fn waiting(&self, n: u32) -> u32 {
         u32::try_from(self.unmet).unwrap_or(u32::MAX).max(n)
     }
@@ -229,10 +229,10 @@ impl Ledger {
 
     /// Returns whether a check of `n` tokens may ask before the usual time, if the bucket has `left` tokens.
     ///
-    /// The bucket must have the tokens that this process spends in 5 ms. It must also not be used up: early requests of a limit that
-    /// denies anyway only add commands. A limit is used up if it was empty within the last second and has less than `enough` now. A
-    /// limit can also be empty for a moment, when processes that the system had stopped come back together. Such a limit has `enough`
-    /// again soon.
+    /// The bucket must have the tokens that this process spends in 5 ms. It must also not be used up: early requests of a limit
+    /// that denies anyway only add commands. A limit is used up if it was empty within the last second and has less than `enough`
+    /// now. A limit can also be empty for a moment, when processes that the system had stopped come back together. Such a limit has
+    /// `enough` again soon.
     pub(super) fn may_ask_early(&self, n: u32, left: u32, enough: u32, now: u64) -> bool {
         let is_used_up = left < enough && self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
         !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
@@ -243,13 +243,13 @@ impl Ledger {
         self.tokens.count(n.into(), now);
     }
 
-    /// Counts the tokens spent while a request was in flight, by which `had` tokens became `held`.
+    /// Counts the tokens that were spent while a request was in flight, and left `held` of `had`.
     pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
         self.looked_at = had;
         self.look(held, now);
     }
 
-    /// Returns the number of tokens left, of `held`, at which to ask again.
+    /// Returns how few tokens must be left before the subject asks again, if the lease holds `held` now.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
     }
@@ -300,12 +300,12 @@ impl Ledger {
 
     /// Notes that a command was lost, and schedules the next one after the usual time.
     ///
-    /// The next request asks for no more than the process uses. A lost request leaves the lease dry. If each of them doubled the next
-    /// target, the first process to reach a recovered server would lease everything.
+    /// The next request asks for no more than the process uses. A lost request leaves the lease empty. If each lost request doubled
+    /// the next target, the first process to reach a recovered server would lease everything.
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // It goes out no later, even if the limit was empty, because the policy decides until then.
+        // Even if the limit was empty, the next command goes out after the usual time, because the policy decides until then.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
     }
@@ -313,8 +313,8 @@ impl Ledger {
 
 /// Charges and refunds that no command has carried to the server yet.
 ///
-/// A charge stays booked until a reply acknowledges it, so it may count twice. A refund is sent once, so it may be lost. Neither
-/// admits a call beyond the limit.
+/// The charge of a lost command is booked again, so it may count twice. A refund is sent once, so it may be lost. Neither admits a
+/// call beyond the limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bookings {
     charge: u64,
@@ -337,7 +337,9 @@ impl Bookings {
         self.refund = self.refund.saturating_add(tokens);
     }
 
-    /// Takes out the charge and the refund for the next command. Only the larger remains, less the smaller.
+    /// Takes out the bookings and returns the charge and the refund for the next command.
+    ///
+    /// They offset each other, so at least one of them is 0.
     pub(super) fn send(&mut self) -> (u64, u64) {
         let both = self.charge.min(self.refund);
         let sent = (self.charge - both, self.refund - both);

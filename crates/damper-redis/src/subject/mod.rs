@@ -3,8 +3,9 @@
 //! A [`Subject`] is a state machine without I/O. It says what to send. The caller sends it and reports the outcome. Any number of
 //! threads may use one subject.
 //!
-//! A check that finds leased tokens takes them by one swap, without a lock. A check that the gate denies takes no lock either.
-//! Everything else takes a short lock of the subject. Only the command is allocated under it.
+//! A check that finds leased tokens takes them by one swap, without a lock. A check that this process denies because the server
+//! said how long to wait takes no lock either. Everything else takes a short lock of the subject. Under it only the command is
+//! allocated.
 //!
 //! # The caller's part
 //!
@@ -22,32 +23,33 @@
 //! }
 //! ```
 //!
-//! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel the command. It
-//!   ends with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then wakes the
-//!   joined checks.
-//! - Each subject with work to do has a task. The task calls [`Subject::due`] after each outcome and each [`NextStep::At`], until it
-//!   returns [`NextStep::Nothing`]. It starts again with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns
-//!   another step than `Nothing`.
+//! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel the command.
+//!   It ends with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then
+//!   wakes the joined checks.
+//! - Each subject with work to do has a task. The task calls [`Subject::due`] after each outcome, and at each time that
+//!   [`NextStep::At`] names, until `due` returns [`NextStep::Nothing`]. The caller starts the task again with the next command, and
+//!   when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
 //!
 //! # Leases
 //!
-//! A holder spends leased tokens until 7/8 of the lease have passed since it first sent its request, by its own clock. The server
-//! counts the lease from the arrival of the request, so the holder stops first. One word has the tokens and their end:
-//! `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a late reply changes nothing.
+//! A process spends leased tokens until 7/8 of the lease have passed since it sent its request, by its own clock. The server
+//! counts the lease from the arrival of the request, so the process stops first. One word has the tokens and the time at which they
+//! expire: `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a late reply changes
+//! nothing.
 //!
 //! # Other callers of the same limit
 //!
 //! A process that floods a limit takes the tokens of the others, as in any shared bucket. A limit for each client prevents that.
-//! Leases soften it, because such a process asks for tokens some 50 times a second, and not with each check. `tests/day.rs` simulates a
-//! day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job that at times asks for five
-//! times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 % if the server decides each
-//! check. Without the job they are denied none.
+//! Leases soften it, because such a process asks for tokens some 50 times a second, and not with each check. `tests/day.rs`
+//! simulates a day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job that at times
+//! asks for five times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 % if the server
+//! decides each check. Without the job they are denied none.
 //!
-//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of what the others leave. If that is little, it
-//! holds no more than it spends until its next request. If each process took all it could get, the first ones would renew their leases
-//! for ever and the others would get nothing: of four processes with equal demand, two got everything. `tests/promises.rs` simulates
-//! three processes that each ask for a tenth of the limit, beside one that asks for five times the limit. The three get four fifths of
-//! their demand, and all of it if the burst is a second of the rate.
+//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of what the others leave. If that is little,
+//! it holds no more than it spends until its next request. If each process took all it could get, the first ones would renew their
+//! leases for ever and the others would get nothing: of four processes with equal demand, two got everything. `tests/promises.rs`
+//! simulates three processes that each ask for a tenth of the limit, beside one that asks for five times the limit. The three get
+//! four fifths of their demand, and all of it if the burst is a second of the rate.
 
 // | file | idea |
 // |---|---|
@@ -58,7 +60,7 @@
 // | `dispatch` | `Dispatch`: a command to send, and its ticket; `Answer`, `Outcome`, `NextStep` |
 // | `command_budget` | `CommandBudget`: how many commands a leasing process may send |
 // | `joint_tokens` | `JointTokens`: tokens that the server took for waiting checks |
-// | `gate` | `Gate`: until when checks are denied locally |
+// | `gate` | `Gate`: until when this process denies checks without asking the server |
 // | `own_rate` | `OwnRate`: how fast this process uses the limit |
 
 mod command_budget;
@@ -92,16 +94,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Memory ordering
 ///
-/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens reads the
-/// clock after they were granted.
+/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens reads
+/// the clock after they were granted.
 #[derive(Debug)]
 pub struct Subject<C> {
     lease: ExpiringLease,
-    /// The number of tokens left at which it is time for a request; 0 while none can be sent.
+    /// The number of leased tokens left at which it is time for a request; 0 while none can be sent.
     low: AtomicU32,
     /// The tokens left in the bucket, as of the last reply.
     ///
-    /// Before the first reply the bucket counts as full, with the smallest burst.
+    /// Before the first reply the bucket counts as full. If there are several limits, it is the one with the smallest burst.
     elsewhere: AtomicU32,
     /// The tick at which the bucket is full, as of the last reply.
     full_at: AtomicU64,
@@ -138,8 +140,8 @@ pub struct Holdings {
 impl<C: Clock> Subject<C> {
     /// Creates a subject that knows nothing of the server yet.
     ///
-    /// `seed` must differ between processes, so that their requests do not stay in step. The clock is read only for its frequency. All
-    /// subjects of a limiter share the plan.
+    /// `seed` must differ between processes, so that their requests do not stay in step. The clock is read only for its frequency.
+    /// All subjects of a limiter share the plan.
     pub fn new(plan: Arc<Plan>, seed: u64, clock: C) -> Self {
         Self {
             lease: ExpiringLease::new(clock.frequency()),
@@ -158,7 +160,8 @@ impl<C: Clock> Subject<C> {
 
     /// Decides on `n` tokens now, or returns what has to be sent first.
     ///
-    /// It is lock-free while there are leased tokens and while the gate is closed. It never blocks on the server.
+    /// It takes no lock while there are leased tokens, or while the process knows how long the limit has none. It never waits for
+    /// the server.
     #[inline]
     pub fn check(&self, n: u32) -> Answer {
         match self.spend(n) {
@@ -217,10 +220,10 @@ impl<C: Clock> Subject<C> {
 
     /// Asks for the tokens of a check that a lease can hold.
     ///
-    /// An empty limit is a reason to deny, and a dry lease is not. So while the limit has tokens, as of the last reply, the request goes
-    /// out before its usual time. If a lease cannot hold what all waiting checks need, the server takes the tokens for them in a joint
-    /// take. Joint takes have a budget of extra commands, because with many processes and a small burst a lease brings only two or
-    /// three tokens.
+    /// An empty limit is a reason to deny, and an empty lease is not. So while the limit has tokens, as of the last reply, the
+    /// request goes out before its usual time. If a lease cannot hold the tokens that all waiting checks need, the server takes
+    /// them in a *joint take*. Joint takes have a budget of extra commands, because with many processes and a small burst a lease
+    /// brings only two or three tokens.
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         // ORDERING: Relaxed, as in `allowed`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
@@ -271,8 +274,8 @@ impl<C: Clock> Subject<C> {
 
     /// Counts a check of `n` tokens that waits after [`Answer::Join`], so that the next request asks for it too.
     ///
-    /// The caller must already listen for the outcome. Returns false if the outcome is there already, and then the caller checks again
-    /// at once.
+    /// The caller must already listen for the outcome. Returns false if the outcome is there already, and then the caller checks
+    /// again at once.
     #[must_use]
     pub fn join(&self, n: u32) -> bool {
         let mut ledger = self.ledger();
@@ -298,7 +301,7 @@ impl<C: Clock> Subject<C> {
         Some(self.request(&mut ledger, target))
     }
 
-    /// Returns the next step that no check asks for.
+    /// Returns the next step of the subject that is due without a check.
     pub fn due(&self) -> NextStep {
         let mut ledger = self.ledger();
         let now = self.now();
@@ -337,7 +340,7 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return NextStep::Send(self.request(ledger, 0));
         }
-        // The lease is renewed before tokens that are still needed expire, and in time to send what is pending.
+        // The lease is renewed before tokens that are still needed expire, and in time to send the bookings.
         let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
         if !ledger.bookings.is_empty() {
             renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
@@ -380,7 +383,7 @@ impl<C: Clock> Subject<C> {
 
     /// Returns the time at which bookings go to the server.
     fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
-        // The step of a lease may be due earlier; its task calls `due` then.
+        // A step of the lease may be due earlier. The subject's task then calls `due` earlier.
         self.at(ledger.booked_since.saturating_add(IDLE))
     }
 
@@ -398,7 +401,7 @@ impl<C: Clock> Subject<C> {
         })
     }
 
-    /// Returns the last command of a process, which gives back the lease and carries what is pending.
+    /// Returns the last command of a process, which gives back the lease and carries the bookings.
     pub fn retire(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         ledger.give_back_ended(u64::MAX);
@@ -419,7 +422,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Makes a command that takes `n` tokens from each limit and carries what is pending.
+    /// Makes a command that takes `n` tokens from each limit and carries the bookings.
     fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
         if ledger.mode == Mode::Leasing {
             ledger.budget.count(self.now());
@@ -456,7 +459,7 @@ impl<C: Clock> Subject<C> {
         dispatch
     }
 
-    /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond.
+    /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond `target`.
     fn request(&self, ledger: &mut Ledger, target: u32) -> Box<Dispatch> {
         // Read the clock first: the tokens are valid for a time that starts here.
         let sent = self.clock.now();
@@ -523,7 +526,7 @@ impl<C: Clock> Subject<C> {
         self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
     }
 
-    /// Returns the refusal of `n` tokens that are there after `wait` µs.
+    /// Returns the refusal of `n` tokens that the limit has after `wait` µs.
     ///
     /// A wait of 0 means that `n` exceeds the burst, and `None` that the tokens never come.
     fn denied(&self, n: u32, wait: Option<u64>) -> Denied {

@@ -11,7 +11,9 @@ use core::sync::atomic::Ordering;
 use damper_core::Clock;
 use damper_core::internal::allowed_on;
 
-/// How long a limit that never refills denies without asking, in µs. Another process may reset it.
+/// How long checks of a limit that never refills are denied without asking the server, in µs.
+///
+/// Then a check asks, because another process may have reset the limit.
 const NEVER_FILLED: u64 = 1_000_000;
 
 impl<C: Clock> Subject<C> {
@@ -54,7 +56,8 @@ impl<C: Clock> Subject<C> {
                         // The sum is at most the burst.
                         ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);
-                        // `grant.leased` leaves out tokens that may still be held since a loss. They do not reduce the share.
+                        // `grant.leased` leaves out tokens that processes may still hold from before the server lost the limit, so
+                        // these do not reduce the share.
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                         ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
@@ -97,8 +100,8 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command was never sent.
     ///
-    /// Its charge and its refund go with the next command, and the server does not count as failing. Tokens that it took out of the
-    /// lease to give them back are lost.
+    /// Its charge and its refund go with the next command, and the server does not count as failing. If the command was to give
+    /// back leased tokens, these are lost.
     pub fn unsent(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
@@ -178,7 +181,7 @@ impl<C: Clock> Subject<C> {
             ledger.emptied_at = Some(now);
         }
         if held == 0 && wanted > 0 {
-            // A limit in debt has no tokens to grant before that.
+            // A limit in debt has no tokens to grant until `empty` has passed.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
         ledger.low = ledger.low_of(&self.plan, held, now);

@@ -11,34 +11,38 @@ pub(super) const PACE: u64 = 20_000;
 /// The time without use after which a lease is returned, in µs.
 pub(super) const IDLE: u64 = 100_000;
 
-/// The checks per second from which a subject leases: eight in 100 ms.
+/// The checks per second with which a subject begins to lease: eight in 100 ms.
 pub(super) const BUSY: u64 = 80;
 
 /// The checks per second below which a subject stops leasing.
 pub(super) const QUIET: u64 = 40;
 
-/// The fewest tokens that all processes together must be able to lease.
+/// The fewest tokens that may be leased to all processes together, if a subject is to lease at all.
 ///
-/// With fewer, rounding wastes too many.
+/// If there are fewer, rounding wastes too large a part of them.
 const FEWEST: u32 = 24;
 
 /// The tokens that a request should bring at least, if the rate allows it.
 const WORTHWHILE: u64 = 48;
 
-/// The longest time between two requests that brought too few tokens, in µs.
+/// The longest time between two requests that bring too few tokens, in µs.
+///
+/// For a limit that is slow to refill 32 tokens, the time can be up to four times as long.
 const LONGEST_CYCLE: u64 = 100_000;
 
 /// The default deadline of a check in µs, and the shortest validity of joint tokens.
 const DEADLINE: u64 = 5_000;
 
-/// The longest validity of joint tokens, in µs: the checks that waited for them may be cancelled.
+/// The longest validity of joint tokens, in µs.
+///
+/// It is bounded because the checks that waited for the tokens may have been cancelled.
 const LONGEST_ASIDE: u64 = 100_000;
 
 /// The settings that all subjects of a limiter have in common.
 ///
 /// A subject leases tokens while this process makes at least 80 checks a second, until it makes fewer than 40. Otherwise the server
-/// decides each check. A subject never leases if it has several limits, if no tokens drip in, if the burst is less than what the rate
-/// brings in 100 ms, if fewer than 24 tokens may be leased, or if leases are shorter than 100 ms.
+/// decides each check. A subject never leases if it has several limits, if the limit never refills, if the burst is less than what
+/// the rate brings in 100 ms, if fewer than 24 tokens may be leased, or if leases are shorter than 100 ms.
 #[derive(Clone, Debug)]
 pub struct Plan {
     terms: Box<[Terms]>,
@@ -116,8 +120,8 @@ impl Plan {
 
     /// Returns the most tokens to hold while other processes hold `others`: nine tenths of what they leave.
     ///
-    /// So n busy processes each come to hold 9 of 9n + 1 parts of what may be leased, and one part is left for the next process. If each
-    /// took all it could get, the first ones would keep the others from leasing.
+    /// So n busy processes each come to hold 9 of 9n + 1 parts of what may be leased, and one part is left for the next process. If
+    /// each took all it could get, the first ones would keep the others from leasing.
     pub(super) fn share(&self, others: u32) -> u32 {
         let left = self.most_held().saturating_sub(others);
         (left - left / 10).max(1)
@@ -125,13 +129,13 @@ impl Plan {
 
     /// Returns how many tokens to hold, for a process that uses `own` tokens a second.
     ///
-    /// A lease should last for 100 ms. At a low rate it should last longer, so that a request brings enough tokens to be worthwhile.
-    /// Three things bound it:
+    /// The tokens should last for 100 ms. At a low rate they should last longer, so that a request brings enough tokens to be
+    /// worthwhile. Three things bound their number:
     ///
-    /// - If `leased`, the tokens that all processes hold, are most of what may be leased, it lasts only until the next request.
-    /// - If other processes hold tokens (`others`), a slow process keeps at most an eighth of what may be leased for longer than 100 ms.
-    ///   Otherwise a fast one could lease too little.
-    /// - It lasts at most for half of `length`, the present length of leases, or until the next request.
+    /// - If `leased`, the tokens that all processes hold, are most of what may be leased, they last only until the next request.
+    /// - If other processes hold tokens (`others`), a slow process keeps at most an eighth of what may be leased for longer than
+    ///   100 ms. Otherwise a fast process could lease too little.
+    /// - They last at most for half of `length`, the present length of leases, or until the next request if that is longer.
     pub(super) fn target(&self, own: u64, leased: u32, others: u32, length: u64) -> u32 {
         let longest = (length / 2).max(validity(length).min(PACE)).min(500_000);
         let most = self.most_held();
@@ -158,9 +162,9 @@ impl Plan {
 
     /// Returns how long after a request the next one goes out, in µs.
     ///
-    /// The process waits until the limit may have the `missing` tokens, which the last request did not bring, unless a refill would be
-    /// wasted meanwhile. `length` is the present length of leases. `jitter` is a random number, which keeps processes from always
-    /// asking in the same order.
+    /// The process waits until the limit may have the `missing` tokens, which the last request did not bring. It does not wait so
+    /// long that the bucket could become full and waste a refill. `length` is the present length of leases. `jitter` is a random
+    /// number, which keeps processes from always asking in the same order.
     pub(super) fn pace(&self, missing: u32, length: u64, jitter: u64) -> u64 {
         let hold = self.refill_of(self.most_held().into());
         let cycle = (hold / 2).min(LONGEST_CYCLE);
@@ -174,7 +178,7 @@ impl Plan {
         (pace - pace / 4 + part(pace / 2, jitter)).max(PACE)
     }
 
-    /// Returns the time in which `tokens` drip in, in µs, rounded up.
+    /// Returns how long the limit takes to refill `tokens`, in µs, rounded up.
     fn refill_of(&self, tokens: u64) -> u64 {
         let Some(terms) = self.terms.first() else { return 0 };
         let micros = u128::from(tokens) * u128::from(terms.rate.micros());

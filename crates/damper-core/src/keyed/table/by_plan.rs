@@ -17,7 +17,8 @@ impl Table<ByPlan> {
     ) -> Self {
         let others = [PlanClock::QUOTA; CLASSES - 1];
         let table = Self::new(PlanClock::QUOTA, Some(&others), PlanClock::START, capacity, shared_words, when_full);
-        // The fast path of all classes goes by the line of the first, which may never be used otherwise.
+        // The fast path of all classes uses the line of the first class. This read starts that line, because there may
+        // never be a key of the first class.
         table.tiers.first.quota.read::<PlanClock>(clock);
         table
     }
@@ -49,8 +50,8 @@ impl Table<ByPlan> {
         demand: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Result<(Fit, Receipt), Denied> {
-        // Before the word is written: a debt that is deeper than any before must not be taken for one of a clock that
-        // stepped back.
+        // This comes before the word is written. Otherwise another thread could take a debt that is deeper than any
+        // before for the trace of a clock that stepped back.
         self.tiers.expect_debt_of(demand.plan.longest_debt());
         loop {
             let in_slot = self.take(key, demand, clock);

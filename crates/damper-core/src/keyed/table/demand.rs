@@ -19,14 +19,14 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     type Answer<'a>;
 
-    /// Whether the demand itself says how deep it may leave a bucket in debt, not the quota of a tier.
+    /// Whether the demand, and not a tier's quota, says how deep a debt it may leave.
     const BRINGS_ITS_DEPTH: bool = false;
 
     fn tokens(self) -> u32;
 
     /// Returns the deepest debt that the demand may leave, in units of the line.
     ///
-    /// Used only with `BRINGS_ITS_DEPTH`.
+    /// It is called only with `BRINGS_ITS_DEPTH`.
     fn deepest_debt(self) -> u64 {
         0
     }
@@ -55,7 +55,7 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     fn answer(allowed: Self::Allowed, taken: Grant<'_>) -> Self::Answer<'_>;
 
-    /// Returns whether an idle bucket would meet the demand, and have fewer tokens then.
+    /// Returns whether an idle bucket would meet the demand, and would have fewer tokens afterwards.
     fn takes_tokens(self, line: &A::Line, at: u64, clock: &impl Clock) -> bool {
         let idle = A::idle(line, at);
         self.decide(line, idle, at, Debtor::Itself, clock).is_ok_and(|(after, _)| after != idle)
@@ -67,7 +67,7 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 pub(in crate::keyed) enum Debtor {
     /// The key of the call, or keys that share its bucket.
     Itself,
-    /// The key that caused the bucket's debt.
+    /// Another key, whose slot the key of the call takes over with its debt.
     Another,
 }
 
@@ -124,7 +124,7 @@ impl<A: UnderQuota> Demand<A> for Check {
 pub(in crate::keyed) struct PlannedCheck<'p> {
     pub(in crate::keyed) plan: &'p Plan,
     pub(in crate::keyed) n: u32,
-    /// How many tokens have to be left.
+    /// How many tokens the take has to leave in the bucket.
     pub(in crate::keyed) keep: u32,
 }
 
@@ -142,7 +142,7 @@ pub(in crate::keyed) struct Fit {
 impl Fit {
     /// Returns the permission of the call.
     ///
-    /// It is computed here, because most calls only ask whether there is one.
+    /// It is computed only on request, because most calls only ask whether they are allowed.
     #[inline]
     pub(in crate::keyed) fn allowed(self, plan: &Plan) -> Allowed {
         ByPlan::allowed(plan, self.after, self.at)
@@ -202,7 +202,7 @@ impl Demand<TokenBucket> for Reserve {
     fn decide(self, line: &TokenLine, word: u64, at: u64, debtor: Debtor, _: &impl Clock) -> Result<(u64, ()), Denied> {
         let longest = match debtor {
             Debtor::Itself => self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency())),
-            // No key waits behind another: tokens that are not there at once are refused.
+            // No key waits for the debt of another: tokens that are not there at once are refused.
             Debtor::Another => Ticks::ZERO,
         };
         match line.reserve(word, at, self.n, longest) {

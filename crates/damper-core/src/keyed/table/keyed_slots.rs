@@ -6,25 +6,27 @@ use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
 /// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
 ///
-/// It has `SETS` sets of four slots, each for two keys, and `SHARED` words a set for keys without a slot. It takes
-/// `SETS * (64 + 8 * SHARED)` bytes.
+/// It has `SETS` sets of four slots. Each set is for two keys, and has `SHARED` words for keys without a slot. Together
+/// they take `SETS * (64 + 8 * SHARED)` bytes.
 ///
-/// `SHARED` is 4 unless given: two words a key, and 48 bytes a key in all.
+/// `SHARED` is 4 unless given. That makes two words and 48 bytes for each key.
 ///
 /// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter
-/// only: two limiters would count in one another's words.
+/// only: a second limiter would count its calls in the same words.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
     pub(super) sets: [Set; SETS],
     pub(super) shared: [[AtomicU64; SHARED]; SETS],
 }
 
-/// The words of a set: as many as slots, because `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are alike.
+/// The number of shared words for a set.
+///
+/// There are as many words as slots, because `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are equal.
 const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {
-        /// Creates vacant slots: 1 to 2^28 - 1 sets, and 1 to 64 shared words a set.
+        /// Creates vacant slots: 1 to 2^28 - 1 sets, with 1 to 64 shared words each.
         #[must_use]
         pub const fn new() -> Self {
             const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };

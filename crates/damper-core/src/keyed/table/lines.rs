@@ -20,15 +20,15 @@
 //! A word of 0 was never used. A line is as long as a line of the processor's cache. Memory for fewer than eight
 //! words is one shorter line. A line of one word has no header, and its tags have four bits.
 //!
-//! **The home** of a tag is one of the words: the tag modulo their number. [`shared`](super::shared) explains its
-//! use.
+//! **The home** of a tag is one word of the line, whose number is the tag modulo the number of words.
+//! [`shared`](super::shared) explains its use.
 //!
-//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier. Tiers that
-//! no key is in cost no more than that. A fixed word is `[LEVEL 56 | TAG 8]`. An added tier brings its fixed words
-//! along, in memory of its own.
+//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier, which takes
+//! the debts of that tier for which a line has no word. Tiers that no key is in cost no more than that. A fixed word is
+//! `[LEVEL 56 | TAG 8]`. The fixed words of an added tier are in memory of their own.
 //!
-//! Every group has a lock of first sights, so a line and the fixed words of its keys are under one lock. All reads and writes
-//! hold it.
+//! Every group is under one lock of first sights, so a line and the fixed words of its keys are under the same lock. A
+//! thread holds this lock whenever it reads or writes them.
 
 use super::fingerprint::Fingerprint;
 use super::locks::Locks;
@@ -38,19 +38,19 @@ use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom};
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
-/// The shared words per key of capacity in which keys can spend.
+/// The number of shared words in which keys can spend, for each key of the capacity.
 pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 
-/// The words of a line, its header included.
+/// The number of words in a line, its header included.
 const LINE: usize = 8;
 
-/// Returns how many words the lines with this many buckets take, with their headers.
+/// Returns how many words this many buckets take, with the headers of their lines.
 #[cfg(feature = "alloc")]
 pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
     buckets.div_ceil(MOST_WAYS) * LINE
 }
 
-/// The lines of a group.
+/// The number of lines in a group.
 const LINES_IN_GROUP: usize = 4;
 
 /// The most words in which keys of a line can spend.
@@ -65,7 +65,7 @@ const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 const HIGH_BITS: u32 = 9;
 const _: () = assert!(HIGH_BITS * MOST_WAYS as u32 <= u64::BITS, "a header has the tags of all words");
 
-/// The lowest bit of each field of a header; below, the highest bit of each.
+/// The lowest bit of each field of a header. `EACH_HIGHEST` has the highest bit of each.
 const EACH: u64 = 0x0040_2010_0804_0201;
 const EACH_HIGHEST: u64 = EACH << (HIGH_BITS - 1);
 
@@ -82,7 +82,7 @@ const FIXED_TAG: Field = Field::lowest(8);
 pub(super) struct SharedLines {
     memory: Memory,
     pub(super) locks: Locks,
-    /// The largest tag, smaller in tests that need equal ones.
+    /// The largest tag. Tests make it small, so that keys have equal tags.
     #[cfg(test)]
     pub(super) most_tag: u64,
 }
@@ -146,7 +146,7 @@ impl SharedLines {
     #[cfg(feature = "alloc")]
     pub(super) fn new(words: usize, tiers: usize) -> Self {
         let in_group = LINE * LINES_IN_GROUP;
-        // There are fewer than 2^30 words.
+        // There are fewer than 2^30 words, so the product fits.
         let in_lines = (words as u64 * in_group as u64 / (in_group + tiers) as u64).max(1) as usize;
         let in_lines = if in_lines < LINE { in_lines } else { in_lines / LINE * LINE };
         let zeroes = |words| (0..words).map(|_| AtomicU64::new(0)).collect();
@@ -228,7 +228,7 @@ impl SharedLines {
         }
     }
 
-    /// Returns the fixed word of a tier, with its own kind of tag.
+    /// Returns the fixed word of a tier, whose tag is one of [`fixed_tag`](Self::fixed_tag).
     pub(super) fn fixed_word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
         // ORDERING: Relaxed: the lock orders it.
         let word = self.fixed(Self::group(share), tier, tiers).map_or(0, |word| word.load(Ordering::Relaxed));
@@ -248,7 +248,7 @@ impl SharedLines {
         }
     }
 
-    /// Makes all words of a group unused. It is called with the group's lock held.
+    /// Marks all words of a group as unused. It is called with the group's lock held.
     pub(super) fn clear(&self, group: usize, tiers: &Tiers) {
         let words = self.words();
         let first = group * LINES_IN_GROUP * LINE;
@@ -269,7 +269,7 @@ impl SharedLine<'_> {
     /// Returns the number of a tag's home.
     #[inline]
     pub(super) const fn home(self, tag: u64) -> usize {
-        // A tag has 13 bits.
+        // A tag has 13 bits, so the cast keeps it.
         tag as usize % self.words.len()
     }
 
@@ -294,7 +294,8 @@ impl SharedLine<'_> {
 
     pub(super) fn put(self, way: usize, word: SharedWord) {
         let stored = LEVEL.put(word.level) | TIER.put(word.tier as u64) | LOW.put(word.tag);
-        // ORDERING: Relaxed: the lock orders it. A word of 0 would be unused, and one unit more is stricter.
+        // ORDERING: Relaxed: the lock orders it. A word of 0 means unused, so a level of 1 stands in for it: one unit
+        // stricter.
         self.words[way].store(if stored == 0 { LEVEL.put(1) } else { stored }, Ordering::Relaxed);
         if let Some(header) = self.header {
             let high = high(way);
@@ -306,15 +307,15 @@ impl SharedLine<'_> {
 
     /// Returns whether a key may have a word of its own in this line, and the word at its home.
     ///
-    /// It goes by the header alone. If the first is false, the key has no word. There is no word at home if it was
-    /// never used.
+    /// The first answer goes by the header alone. If it is `false`, the key has no word. If it is `true`, the key may
+    /// still have none. The second is `None` if the word at home was never used.
     #[inline]
     pub(super) fn glance(self, tag: u64) -> (bool, Option<SharedWord>) {
         let header = self.header();
         let home = Some(self.word_under(header, self.home(tag))).filter(|home| home.is_used);
         let differs = header ^ EACH.wrapping_mul(tag >> LOW.bits());
-        // A field of 0 borrows from its highest bit. (So may one above it: then the result is true although there is
-        // no such word.)
+        // The subtraction sets the highest bit of each field that is 0. (Its borrow may also set that of the field
+        // above: then the result is true although no word has this tag.)
         let has_equal = differs.wrapping_sub(EACH) & !differs & EACH_HIGHEST != 0;
         (if self.header.is_some() { has_equal } else { home.is_some_and(|home| home.tag == tag) }, home)
     }

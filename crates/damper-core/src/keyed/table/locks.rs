@@ -11,17 +11,17 @@ use {
     crossbeam_utils::CachePadded,
 };
 
-/// The number of locks, a power of two, so that no division finds a group's.
+/// The number of locks. It is a power of two, so that a group's lock is found without a division.
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
-/// The events that a lock has counted of its keys.
+/// The counts of events of the keys under a lock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
     /// The slots taken by first sights under this lock, less those that `clear` vacated.
     ///
-    /// A slot counts at the lock of the key that found it vacant, and `clear` subtracts it at the lock of its owner then.
-    /// So it wraps, and only the sum over all locks is the number of keys.
+    /// A slot is added under the lock of the key that found it vacant. `clear` subtracts it under the lock of the key
+    /// that owns it at that time. So this count wraps, and only the sum over all locks is the number of keys.
     pub(in crate::keyed) keys: u64,
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,
@@ -52,15 +52,15 @@ impl Counts {
     };
 }
 
-/// A lock and its part of the keys.
+/// A lock with its counts and its signal, for a part of the keys.
 pub(super) struct Part {
     counts: Guarded<Counts>,
-    /// The signal that tokens of one of the keys may come earlier, for threads that wait for them.
+    /// The signal that wakes waiting threads when tokens of one of the keys may come earlier.
     ///
     /// It takes no memory of its own, because a part is padded to cache lines.
     #[cfg(feature = "std")]
     changes: Signal,
-    /// How often the tier of one of the keys was asked for again; wraps.
+    /// How many calls asked again for the tier of one of the keys; wraps.
     #[cfg(feature = "alloc")]
     retiers: AtomicU32,
 }
@@ -79,9 +79,9 @@ impl Part {
     }
 }
 
-/// The locks, one for each part of the shared groups, and so of the keys.
+/// The locks, one for each part of the groups of shared lines, and so of the keys.
 ///
-/// A lock is held while a key is given a slot, so that a key never gets two, and while a shared group changes.
+/// A lock is held while a key is given a slot, so that a key never gets two. It is also held while a group changes.
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
@@ -100,27 +100,27 @@ impl Locks {
         Self::Many(Box::new(array::from_fn(|_| CachePadded::new(Part::new()))))
     }
 
-    /// Returns the lock of a shared group, and of the keys that would share it.
+    /// Returns the lock of a group of shared lines, and of the keys that belong to this group.
     #[inline]
     pub(super) fn of(&self, group: usize) -> &Guarded<Counts> {
         &self.part(group).counts
     }
 
-    /// Returns the signal that tokens of a key that would share this group may come earlier.
+    /// Returns the signal that is raised when tokens of a key of this group may come earlier.
     #[cfg(feature = "std")]
     pub(super) fn changes(&self, group: usize) -> &Signal {
         &self.part(group).changes
     }
 
-    /// Returns how often the tiers of keys that would share this group were asked for again.
+    /// Returns how many calls asked again for the tier of a key of this group.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, group: usize) -> u32 {
-        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with all that the
-        // caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
+        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with
+        // all that the caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
         self.part(group).retiers.load(Ordering::Acquire)
     }
 
-    /// Counts that the tier of a key that would share this group is asked for again.
+    /// Counts a call that asks again for the tier of a key of this group.
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, group: usize) {
         // ORDERING: Release, as in `retiers`.

@@ -3,14 +3,20 @@
 //! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the
 //! bucket of a key as long as it has no slot.
 //!
+//! # Terms
+//!
+//! The *line* of a quota ([`Line`]) turns a reading of the clock into a *position*. The state of a bucket on that line
+//! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* the tokens that are not
+//! refilled yet, and is *idle* if it owes none. A slot is *claimed* while it changes its owner.
+//!
 //! # A check of a known key
 //!
 //! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and
 //! the clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the
-//! key throughout. A refusal makes no such swap, so it loads the word a second time and starts over if that has
+//! key throughout. A refusal makes no such swap, so it loads the word a second time and starts over if the word has
 //! changed. With one load it could take the debt of the slot's previous owner for the key's, and refuse a key that has
-//! tokens. A check that meets a claimed slot takes the path of newcomers. For a plain check, `demand` only calls the
-//! algorithm's `take_straight` (in `limit::per_key`).
+//! tokens. A check of a slot that is just changing its owner goes the way of newcomers. For a plain check, `demand`
+//! only calls the algorithm's `take_straight` (in `limit::per_key`).
 //!
 //! # Memory
 //!
@@ -100,14 +106,14 @@ pub struct Receipt {
 enum Source {
     /// The call took no tokens: the quota has no limit, or it asked for none.
     Nothing,
-    /// The tokens came from a slot, while it had this owner.
+    /// The tokens came from a slot during this ownership.
     Slot(Ownership),
     /// The tokens came from one of the key's shared words.
     Shared(SharedOrigin),
 }
 
 impl Receipt {
-    /// Creates the receipt of tokens that were taken at a position, from a bucket of this tier.
+    /// Creates the receipt of tokens that were taken at position `at` of this tier's line.
     #[inline]
     fn new(at: u64, tier: usize, origin: Origin<'_>) -> Self {
         let source = match origin {
@@ -159,7 +165,7 @@ impl<A> Table<A> {
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
-    /// Returns the slot of a key, if one seems to be the key's, or any slot.
+    /// Returns the slot that seems to be a key's, or any slot if none does.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
@@ -183,7 +189,7 @@ impl<A> Table<A> {
         self.tiers.add(quota, self.shared.groups())
     }
 
-    /// Returns how often the tier of this key, or of another one with the same lock, was asked for again.
+    /// Returns how many calls asked again for the tier of this key, or of another key under its lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, key: Fingerprint) -> u32 {
         self.shared.retiers(self.shared.share_of(key))
@@ -219,7 +225,7 @@ impl<A> Table<A> {
         self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier()))
     }
 
-    /// Returns the lock under which a key is first seen, and its shared words change.
+    /// Returns the lock that is held while a key is first seen, and while its shared words change.
     fn lock_of(&self, key: Fingerprint) -> &Guarded<Counts> {
         self.shared.lock(self.shared.share_of(key))
     }
@@ -229,9 +235,9 @@ impl<A> Table<A> {
         self.shared.sum(of)
     }
 
-    /// Returns how many shared words newcomers saw, and how many of them were busy.
+    /// Returns how many shared words newcomers saw, and how many of these words owed something.
     pub(super) fn crowding(&self) -> Crowding {
-        // The counts are read in this order, so that words that are seen meanwhile count as free.
+        // `busy` is read first, so that words that newcomers see between the reads count as not busy.
         let busy = self.sum(|counts| counts.busy);
         Crowding { looked: self.sum(|counts| counts.looked), busy }
     }
@@ -242,7 +248,7 @@ impl<A> Table<A> {
             let spin_wait = SpinWait::new();
             while slot.owner().is_some() {
                 let word = slot.word();
-                // A newcomer that takes the slot right now comes after the clear.
+                // A newcomer is just taking the slot. Its call counts as later than the clear.
                 if word.is_claimed() {
                     break;
                 }
@@ -280,8 +286,9 @@ impl<A: PerKey> Table<A> {
 
     /// Takes tokens as [`take_fast`](Self::take_fast) does, in any tier.
     ///
-    /// A slot that changes its owner is in no tier. The method is out of line: beside the first tier's fast path it
-    /// would slow that path down and have all of its answer computed.
+    /// A slot that is changing its owner is in no tier, so the method returns `None` for it. The method is out of line:
+    /// inlined beside the first tier's fast path it would slow that path down, and would make it compute parts of the
+    /// answer that its caller does not use.
     #[inline(never)]
     pub(super) fn take_in_tier<'a, D: Demand<A>>(
         &self,
@@ -329,7 +336,8 @@ impl<A: PerKey> Table<A> {
 
     /// Gives back taken tokens.
     ///
-    /// `less` gets the line, the word, the position of now and that of the take, and returns the new word.
+    /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
+    /// the new word.
     pub(super) fn give_back_taken(
         &self,
         key: Fingerprint,
@@ -359,9 +367,9 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Decides about the bucket of a key, until a decision stands; `None` if the key has no slot.
+    /// Decides about the bucket of a key, again if another thread changed the bucket meanwhile.
     ///
-    /// A decision that leaves the word as it is writes nothing.
+    /// It returns `None` if the key has no slot. A decision that leaves the word as it is writes nothing.
     #[inline]
     pub(super) fn visit<T>(
         &self,
@@ -395,7 +403,7 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Returns the line, the position of now and the bucket's word, of a slot's word.
+    /// Returns what a slot's word means now: its tier's line, the present position, and the bucket's word.
     ///
     /// It returns `None` if the quota is just changing.
     ///
@@ -412,8 +420,8 @@ impl<A: PerKey> Table<A> {
 
     /// Answers from the bucket of a key, and changes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. Those are
-    /// read with the lock held, because debts move between them.
+    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. These words
+    /// are read with the lock held, because debts move between them.
     pub(super) fn peek<T>(
         &self,
         key: Fingerprint,
@@ -425,8 +433,8 @@ impl<A: PerKey> Table<A> {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
             let share = self.shared.share_of(key);
             self.shared.lock(share).read(|_| {
-                // The tier was not used yet, and reading it is not its first use. The key may have spent in others,
-                // before this one was added.
+                // The tier was not used yet, and a peek does not count as its first use. The key may have spent in
+                // other tiers before this one was added.
                 if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
                     let elsewhere = self.shared.elsewhere::<A>(share, tier, &self.tiers, clock);
                     let at = line.reading(clock.now());
@@ -475,8 +483,9 @@ impl<A: PerKey> Table<A> {
 
     /// Counts the keys that have a slot, by their tiers, and changes nothing.
     ///
-    /// The clock and the line of a tier are read once for a few slots. A slot that is used after that and before it
-    /// is counted counts as if it had been counted earlier.
+    /// The clock is read once for a chunk of slots, and a tier's line once for consecutive slots of that tier. If a
+    /// slot is used after that reading of the clock and before it is counted, it seems to owe a little more than it
+    /// does.
     pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
         let mut census = KeyCensus::of_tiers(self.tiers.len());
         for slots in self.slots.chunks() {
@@ -518,8 +527,8 @@ impl<A: PerKey> Table<A> {
                     return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
-                // The debts are added: with the greater of the two, tokens of earlier calls that are given back would
-                // take something off the other debt.
+                // The debts are added. If the slot kept only the greater one, tokens of earlier calls that are given
+                // back would be taken off the other debt, too.
                 let owed = A::owed(&old, full, at, clock).plus(self.shared.owed_with_others::<A>(
                     share,
                     tier,

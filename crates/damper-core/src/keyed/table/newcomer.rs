@@ -1,13 +1,13 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
 //! All of this runs under one of 64 locks, which the number of the key's group of shared lines chooses. So no key
-//! gets two slots, and the shared words of a key change under one lock. The slots themselves belong to keys of every
-//! lock: what is read of them counts only if the swap that claims one of them succeeds.
+//! gets two slots, and the shared words of a key change under one lock. The slots themselves can belong to keys of any
+//! lock. So what a newcomer reads in a slot counts only if the swap that claims this slot succeeds.
 //!
-//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it prefers the one that is
-//! full soonest: a vacant slot, or one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides.
-//! A newcomer publishes its slot's word with the first spend in it. Without that spend two newcomers could evict each
-//! other for ever. It takes along what its key owes in shared words, as `shared` explains.
+//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it takes a vacant one, or
+//! one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. A newcomer publishes its slot's
+//! word with the first spend in it. Without that spend two newcomers could evict each other for ever. A newcomer takes
+//! along what its key owes in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};
@@ -31,26 +31,26 @@ use core::hint::black_box;
 pub enum WhenFull {
     /// The key spends from one of a few shared words, which its hash chooses, with the quota of one key.
     ///
-    /// Known keys keep their slots, and each key stays in its envelope. By default there are two such words for each
-    /// key of the capacity.
+    /// Known keys keep their slots, and no key exceeds its quota. By default there are two such words for each key of
+    /// the capacity.
     #[default]
     SharedOverflow,
     /// The key is refused, and the refusal says when a slot is free.
     ///
-    /// Known keys keep their slots, and each key stays in its envelope.
+    /// Known keys keep their slots, and no key exceeds its quota.
     DenyNew,
     /// The key takes over the slot of a key of its tier, the one full soonest, with that key's debt.
     ///
-    /// It does so only if that leaves enough tokens. If only keys of other tiers owe something there, it spends as
-    /// with `SharedOverflow`.
+    /// It does so only if that leaves enough tokens. If all its slots belong to keys of other tiers, it spends as with
+    /// `SharedOverflow`.
     ///
-    /// All slots together admit no more than they hold, but a single key may exceed its quota. If it is evicted
-    /// before it has used up its burst, and comes back through the other of its two sets in a slot that owes nothing,
-    /// it has a burst again.
+    /// All slots together admit no more than their quotas allow, but a single key may exceed its quota. If it is
+    /// evicted before it has used up its burst, and comes back through the other of its two sets in a slot that owes
+    /// nothing, it has a burst again.
     EvictLeastIndebted,
 }
 
-/// The number of vacant or idle slots in a first set from which on the second set is not preferred.
+/// The number of vacant or idle slots in a first set with which a newcomer stays in this set.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -61,9 +61,9 @@ struct Candidate<'a> {
     rank: Rank,
 }
 
-/// The loss of a slot's owner if the slot is taken: the less, the better.
+/// The loss if a slot is taken from its owner: the less, the better.
 ///
-/// It is the owner's debt in units of the newcomer's line, and one more.
+/// It is the owner's debt in units of the newcomer's line, plus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64);
 
@@ -77,7 +77,7 @@ impl Rank {
     /// The slot cannot be taken: its owner is of another tier and owes something.
     const OF_OTHER_TIER: Self = Self(u64::MAX - 1);
 
-    /// The slot cannot be taken now.
+    /// The slot cannot be taken now, because it is changing its owner or its owner's quota is changing.
     const BUSY: Self = Self(u64::MAX);
 
     fn of_debt(units: u64) -> Self {
@@ -96,7 +96,7 @@ impl<'a> Candidate<'a> {
 
     /// Gives the slot to a newcomer whose bucket starts with the word `before`.
     ///
-    /// It does so only if that leaves enough tokens. It returns `None` if another thread changed the slot.
+    /// It does so only if the bucket meets the demand. It returns `None` if another thread changed the slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn take_over<A: PerKey, D: Demand<A>>(
@@ -139,13 +139,14 @@ struct Candidates<'a> {
     idle: u32,
 }
 
-/// Chooses the set whose best slot is full soonest.
+/// Chooses, between the best slots of two sets, the one that is full soonest.
 ///
-/// It prefers a vacant slot to one whose owner owes nothing, and the set with more of them between equals.
+/// A vacant slot comes before one whose owner owes nothing. Of equal slots it chooses the first set's, unless that set
+/// has little room left and the second has more.
 #[expect(clippy::inline_always, reason = "as `Table::candidates`")]
 #[inline(always)]
 fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
-    // Vacant slots are filled evenly. If there is none, slots whose owners owe nothing are.
+    // A set's room is its vacant slots or, if both sets have none, its slots whose owners owe nothing.
     let [room, room_in_second] =
         if first.vacant + second.vacant > 0 { [first.vacant, second.vacant] } else { [first.idle, second.idle] };
     let prefers_second = room < ENOUGH && room_in_second > room;
@@ -161,9 +162,9 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
 
 /// Keeps the compiler from turning the branch around it into a choice of values.
 ///
-/// The address of the slot to claim would then wait for the loads of all eight slots, one after another. The
-/// processor predicts a branch, and goes on. A newcomer in a table of idle owners was measured to take 88 ns, and 69
-/// ns with branches.
+/// With a choice of values, the address of the slot to claim waits for the loads of all eight slots, one after another.
+/// The processor predicts a branch, and goes on. A newcomer in a table of idle owners was measured to take 69 ns with
+/// branches, and 88 ns without.
 #[inline]
 fn stay_a_branch() {
     black_box(());
@@ -187,9 +188,8 @@ struct Reading<'a, L, C> {
 impl<A: PerKey> Table<A> {
     /// Answers a demand of a key that has no slot, and gives it one if it can.
     ///
-    /// It returns `None` if the key has a slot by now, because another thread was first with the same key, if a slot
-    /// or a quota changed meanwhile, or if `tier` returns none. Then the caller looks again. `tier` is called with
-    /// the key's lock held.
+    /// It returns `None` if another thread has given the key a slot, if a slot or a quota changed meanwhile, or if
+    /// `tier` returns `None`. The caller then looks again. `tier` is called with the key's lock held.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(in crate::keyed) fn first_sight<D: Demand<A>>(
@@ -236,7 +236,8 @@ impl<A: PerKey> Table<A> {
             if !under.quota.is_current(epoch) {
                 return disturbed();
             }
-            // Only the first call of a key without a slot is counted, because it fills a word itself.
+            // Only the first call of a key without a slot is counted: that call fills a word, which later calls would
+            // see.
             if !may_have_word {
                 counts.looked += 1;
                 let is_busy = |home| SharedLines::is_busy::<A>(home, tier, &self.tiers, (line, at), clock);
@@ -254,9 +255,10 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Passes on the slot that a key without one may take best, its reading and the epoch of its quota.
+    /// Calls `then` with the best slot for a key that has none, a reading, and the quota's epoch.
     ///
-    /// The quota is read before the words of the slots, and the clock after them. It returns `None` if a slot is the key's.
+    /// The quota is read before the words of the slots, and the clock after them. The method returns `None` if one of
+    /// the slots is the key's.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn with_best_slot<'a, C: Clock, T>(
@@ -269,7 +271,7 @@ impl<A: PerKey> Table<A> {
         let (epoch, mut line) = under.quota.read::<A::Line>(clock);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
-        // This comes after the words: it knows the debt of every key whose word says that it was moved to this tier.
+        // This comes after the words were read, so it covers the debt of every key that the words show in this tier.
         under.expect_moved(&mut line);
         // The clock is read once, after the words.
         let at = line.reading(clock.now());
@@ -279,9 +281,9 @@ impl<A: PerKey> Table<A> {
         then(choose(first, second), &now, epoch)
     }
 
-    /// Returns the refusal of a key without a slot that finds none, or only one with a debt.
+    /// Returns the refusal of a key for which there is no slot, or only one with its owner's debt.
     ///
-    /// It writes nothing. It returns `None` if its own tokens decide, or if another thread intervened.
+    /// It writes nothing. It returns `None` if the key's own tokens decide, or if another thread intervened.
     #[cfg(feature = "alloc")]
     #[cold]
     pub(super) fn refusal_without_slot<D: Demand<A>>(
@@ -310,7 +312,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Returns the refusal of a newcomer that gets a slot when an owner with this word owes nothing.
+    /// Returns the refusal of a newcomer that has to wait until a slot with this word owes nothing.
     fn no_slot(line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Denied {
         let wait = A::resets_in(line, word, at, clock);
         Denied::counted_by(line.frequency(), 0, wait, wait)
@@ -336,12 +338,14 @@ impl<A: PerKey> Table<A> {
             counts.refused_newcomers += 1;
             return Some(Err(Self::no_slot(line, inherited, at, clock)));
         }
-        // The demand is always allowed, or never.
+        // The demand takes no tokens or can never be met. Whatever the bucket owes, the answer is the same.
         let everything = A::owing(line, at, Debt::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
-    /// Returns a set's best slot for a newcomer and how many are vacant and idle; `None` if one is the key's.
+    /// Returns a set's best slot for a newcomer and its numbers of vacant and idle slots.
+    ///
+    /// It returns `None` if one of the slots is the key's.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]
     #[inline(always)]
     fn candidates<'a>(
@@ -399,7 +403,7 @@ impl<A: PerKey> Table<A> {
 
     /// Returns the word from which a newcomer with the owner's debt starts.
     ///
-    /// `None` while the owner's quota changes.
+    /// It returns `None` while the owner's quota changes.
     #[inline]
     fn inherited_by(&self, candidate: Candidate<'_>, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }

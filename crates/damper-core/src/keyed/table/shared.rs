@@ -1,48 +1,53 @@
-//! The debts of keys without a slot: in which word of its line a key spends, and what it starts from.
+//! The debts of keys without a slot: in which word a key spends, and what it owes before.
 //!
-//! There are many words, because a newcomer inherits what its word owes. With a single one, if one key in a thousand
+//! There are many words, because a newcomer inherits what its word owes. With a single word, when one key in a thousand
 //! found no slot, nine of ten innocent clients were seen to be refused: each newcomer started with the word's debt,
-//! so its slot stayed busy longer, so more keys found no slot. [`lines`](super::lines) is the memory. A key's hash
-//! chooses its line, its tag and, by the tag, its home in the line. A word is *busy* while it owes something, and *at
-//! home* if it is the home of its tag. A word of several keys always is at home.
+//! so its slot stayed busy longer, so more keys found no slot.
+//!
+//! The words stand in lines of memory, which [`lines`](super::lines) draws. A key's hash chooses its line, its tag and,
+//! by the tag, its *home*: one word of the line. A word is *busy* while it owes something. It is *at home* if it stands
+//! at the home of its tag. A word of several keys always counts as at home. Each tier also has a *fixed word* beside
+//! the lines.
 //!
 //! # The debt of a key in a tier
 //!
 //! 1. A busy word of the key's tag and tier covers all that the key owes in this tier.
-//! 2. Without such a word, the debt is the greater of two: that of the word at its home, if that is a word of several
-//!    keys and of its tier, and that of the fixed word of its tier, if that is one of several keys or has its tag.
+//! 2. Without such a word, the debt is the greater of two. One is that of the word at the key's home, if several keys
+//!    of its tier spent from it. The other is that of the tier's fixed word, if several keys spent from it or it has
+//!    the key's tag.
 //! 3. Busy words of the key's tag in other tiers count too, by the time that they take to be repaid.
 //!
-//! A newcomer with a slot starts from that debt. Its word in the line stays, and runs out by itself.
+//! A newcomer that gets a slot starts from that debt. The words in the line stay, and their debts run out with time.
 //!
 //! # Where a key without a slot spends
 //!
-//! It spends in the first of these that there is:
+//! It spends in the first of these words that exists:
 //!
 //! | word | starts from | tag afterwards |
 //! |---|---|---|
 //! | the busy word of its tag and tier | what the key owes | its own |
 //! | the busy word of several keys of its tier at its home | what the key owes | several |
-//! | an idle word, that at its home first | what the key owes | its own |
-//! | the word at its home, if that is of its tier and at home | the greater of both debts | several |
+//! | an idle word, the one at its home first | what the key owes | its own |
+//! | the word at its home, if this word is of its tier and at home | the greater of both debts | several |
 //! | the fixed word of its tier, if the word at its home is at home | the greater of both debts | its own, or several |
 //! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
 //! A displaced word goes to its own home, and displaces a word there that is away from its home, and so on. Each step
-//! brings a word home, so there are at most as many steps as words, in one cache line. The last word finds one that
-//! is at home. The two become one word of several keys that owes the greater of both debts. If the word at home is of
-//! another tier, the fixed word takes the debt. A refusal writes nothing.
+//! brings a word home, so there are at most as many steps as words, in one cache line. The last displaced word finds a
+//! word that is at home. The two become one word of several keys that owes the greater of both debts. If the word at
+//! home is of another tier, the fixed word of the displaced word's tier takes the debt instead. A refusal writes
+//! nothing.
 //!
 //! So the debt of a key is always found: under its own tag anywhere in the line, under several keys at its home, or
 //! in the fixed word of its tier.
 //!
-//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation moves on when a word is
-//! displaced, and when a spend counts a debt that another word has too. A receipt of an older generation gives
+//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation is incremented when a word
+//! is displaced, and when a spend includes a debt that another word has too. A receipt of an older generation gives
 //! nothing back: if its tokens were taken off one of the copies, debts of other keys or of other calls would be lost.
 //!
-//! **Tiers.** A flood of one tier cannot push out the debts of another or inherit them: words of another tier count
-//! only under the key's own tag. All tiers share all lines, so a tier that no key is in takes nothing but its fixed
-//! words.
+//! **Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them: words of
+//! another tier count only under the key's own tag. All tiers share all lines, so a tier that no key is in takes
+//! nothing but its fixed words.
 
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
@@ -57,19 +62,21 @@ use crate::time::Clock;
 /// The debt of a key without a slot, seen with the lock held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
-    /// The bucket's word on the tier's line from which a newcomer with a slot starts.
+    /// The bucket's word from which a newcomer that gets a slot starts.
     pub(super) of_key: u64,
     /// The bucket's word from which a call without a slot starts.
     pub(super) start: u64,
-    /// The part of the debt in words of several keys, unless the key's own word covers that.
+    /// The bucket's word for the debt in words of several keys.
     ///
-    /// The fixed word counts as a word of several keys.
+    /// It is idle if the key's own word covers that debt. The fixed word counts as a word of several keys.
     of_several: u64,
     tier: usize,
     place: Place,
     /// The tag of the word after the key has spent from it.
     tag_after: u64,
-    /// Whether another word than the one that the key spends in has what the key owes.
+    /// Whether a spend begins a new generation of the lock.
+    ///
+    /// It does if another word has a part of this debt too, or if a word is displaced.
     is_copied: bool,
 }
 
@@ -78,7 +85,7 @@ pub(super) struct SharedDebt {
 pub(super) enum Place {
     /// This word of its line.
     Way(u8),
-    /// This word of its line, whose debt goes to its own home.
+    /// This word of its line. The debt in it moves to the home of its own tag.
     Displaced(u8),
     /// The fixed word of its tier.
     Fixed,
@@ -89,15 +96,15 @@ pub(super) enum Place {
 pub(super) struct SharedOrigin {
     tier: u8,
     place: Place,
-    /// The generation of the lock before that.
+    /// The generation of the lock before the take.
     generation: u32,
-    /// How often the words had been cleared before that.
+    /// How often the words had been cleared before the take.
     pub(super) clears: u32,
 }
 
-/// The words of a line that are of other tiers than the key's.
+/// The debts of other tiers than the key's in a line of shared words.
 ///
-/// They are read before the clock is read for the key's own line.
+/// They are computed before the clock is read for the key's own tier.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
     /// The longest debt under the key's own tag.
@@ -110,7 +117,7 @@ impl Elsewhere {
     pub(super) const NOTHING: Self = Self { of_key: Debt::NOTHING, busy: 0 };
 }
 
-/// A tier's line, and a reading of the clock on it.
+/// The line of a tier's quota, and a reading of the clock on it.
 struct Reading<'a, L, C> {
     line: &'a L,
     at: u64,
@@ -118,7 +125,7 @@ struct Reading<'a, L, C> {
 }
 
 impl<L, C: Clock> Reading<'_, L, C> {
-    /// Returns the bucket's word of a shared word of the same tier.
+    /// Returns the bucket's word that a shared word of this tier stands for.
     fn full<A: PerKey<Line = L>>(&self, word: SharedWord) -> u64 {
         if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
@@ -135,20 +142,20 @@ impl SharedLines {
         self.locks.of(Self::group(share))
     }
 
-    /// Returns the signal that tokens of a key that shares this line may come earlier.
+    /// Returns the signal that is raised when tokens of a key in this line may come earlier.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn changes(&self, share: Share) -> &Signal {
         self.locks.changes(Self::group(share))
     }
 
-    /// Raises the signals that [`changes`](Self::changes) returns, of all lines.
+    /// Raises the signals of all lines, which [`changes`](Self::changes) returns.
     #[cfg(feature = "std")]
     pub(super) fn raise_all(&self) {
         self.locks.raise_all();
     }
 
-    /// Returns how often the tiers of the keys under this line's lock were asked for again.
+    /// Returns how many calls asked again for the tier of a key under this line's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, share: Share) -> u32 {
         self.locks.retiers(Self::group(share))
@@ -165,7 +172,7 @@ impl SharedLines {
         self.locks.sum(of)
     }
 
-    /// Returns whether a key may owe something, by the result of [`glance`](SharedLine::glance).
+    /// Returns whether a key may owe something, judged by the result of [`glance`](SharedLine::glance).
     #[inline]
     pub(super) fn may_owe(may_have_word: bool, home: Option<SharedWord>, counts: &Counts) -> bool {
         may_have_word || home.is_some_and(|home| home.tag == SEVERAL) || counts.has_fixed
@@ -174,7 +181,7 @@ impl SharedLines {
     /// Returns the debt in a word of another tier.
     #[inline(never)]
     fn owed_in_tier<A: PerKey>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
-        // A tier that was not used yet owes nothing, and reading it is not its first use.
+        // In a tier that was not used yet nothing is owed. This look does not count as its first use.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
             return Debt::NOTHING;
         }
@@ -189,7 +196,7 @@ impl SharedLines {
         }
     }
 
-    /// Returns the words of other tiers in a key's line.
+    /// Returns the debts of other tiers in a key's line.
     #[inline]
     pub(super) fn elsewhere<A: PerKey>(
         &self,
@@ -307,12 +314,12 @@ impl SharedLines {
         }
     }
 
-    /// Returns whether a word with this tag stands at its home, which is `way` then.
+    /// Returns whether a word with this tag, which stands at `way`, is at home.
     const fn is_at_home(line: SharedLine<'_>, tag: u64, way: usize) -> bool {
         tag == SEVERAL || line.home(tag) == way
     }
 
-    /// Stores the word that a call without a slot left, and returns where.
+    /// Stores the bucket's word after a call without a slot, and returns where it did.
     ///
     /// It is called with the line's lock held.
     pub(super) fn spend<A: PerKey>(
@@ -325,7 +332,7 @@ impl SharedLines {
         clock: &impl Clock,
     ) -> SharedOrigin {
         let &SharedDebt { tier, place, tag_after, .. } = debt;
-        // There are at most 15 tiers.
+        // The number fits, because there are at most 15 tiers.
         let origin = SharedOrigin { tier: tier as u8, place, generation: counts.generation, clears: counts.clears };
         if debt.is_copied {
             counts.generation = counts.generation.wrapping_add(1);
@@ -379,7 +386,7 @@ impl SharedLines {
         }
     }
 
-    /// Returns the level that owes the greater debt of two words of a tier.
+    /// Returns the greater debt of two words of one tier, as a level.
     fn greater_level<A: PerKey>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
         let spin_wait = SpinWait::new();
         loop {
@@ -393,7 +400,7 @@ impl SharedLines {
         }
     }
 
-    /// Decides about what a key without a slot owes, with the line's lock held.
+    /// Calls `decide` with what a key without a slot owes. The line's lock is held.
     pub(super) fn visit<A: PerKey, T>(
         &self,
         share: Share,
@@ -457,8 +464,8 @@ impl SharedLines {
 
     /// Changes the word that a receipt names; `None` if that cannot be changed any more.
     ///
-    /// It is called with the line's lock held. `change` gets the tier's line, the position of now and the bucket's
-    /// word, and returns the new word.
+    /// It is called with the line's lock held. `change` gets the tier's line, the bucket's word and the present
+    /// position. It returns the new word.
     pub(super) fn revise<A: PerKey>(
         &self,
         share: Share,
@@ -488,8 +495,8 @@ impl SharedLines {
 
     /// Returns the debt of a key in words of several keys and in the fixed word of a tier.
     ///
-    /// It is called with the line's lock held. A key with a slot has already counted the words of its own tag,
-    /// but not these, because they are of the tier that it moves to.
+    /// It is called with the line's lock held, for a key that has a slot and moves to this tier. The key took the debts
+    /// under its own tag along when it got the slot. It did not take these along, because it was not in this tier.
     pub(super) fn owed_with_others<A: PerKey>(
         &self,
         share: Share,

@@ -1,10 +1,11 @@
 //! A decision about a slot in three steps: look, judge, take.
 //!
-//! A call on one limit does them one after another. A call that asks several limits looks at all of them, reads the clock
-//! once, judges all, and only then takes of the first.
+//! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, reads
+//! the clock once, judges all, and only then takes of the first.
 //!
-//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The fence of the
-//! last one makes the word that was looked at the key's own, as [`Slot::owner`] says.
+//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The last of
+//! these has a fence. After it, a swap or a second load of the word notices if the slot was not the key's, as
+//! [`Slot::owner`] says.
 
 use super::demand::{Demand, Grant};
 use super::slots::{Slot, SlotWord};
@@ -26,7 +27,7 @@ pub(in crate::keyed) struct SlotLook<'a> {
 pub(in crate::keyed) struct SlotTake<'a, T> {
     slot: &'a Slot,
     word: SlotWord,
-    /// The bucket's level after the take, and the position of the reading.
+    /// The bucket's level after the take. `at` is the present position when the demand was judged.
     after: u64,
     at: u64,
     allowed: T,
@@ -47,9 +48,9 @@ impl<'a, T> SlotTake<'a, T> {
 }
 
 impl<A: PerKey> Table<A> {
-    /// Loads what a decision about a key depends on before the clock is read.
+    /// Loads the words that a decision about a key needs from before the clock is read.
     ///
-    /// `None` if the key has no slot, or the quota no limit or no line yet.
+    /// It returns `None` if the key has no slot, or if its quota has no limit or was not used yet.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(in crate::keyed) fn look_at_slot<D: Demand<A>>(&self, key: Fingerprint) -> Option<SlotLook<'_>> {
@@ -73,14 +74,14 @@ impl<A: PerKey> Table<A> {
         Self::judge_under(self.tier_of_word::<D>(look.word)?, look, demand, || now, clock)
     }
 
-    /// Returns the tier whose line a demand on this word goes by; `None` if the slot changes its owner.
+    /// Returns the tier whose line decides a demand on this word; `None` if the slot is changing its owner.
     #[inline]
     fn tier_of_word<D: Demand<A>>(&self, word: SlotWord) -> Option<&Tier> {
         if D::BRINGS_ITS_DEPTH {
             // All tiers have the same line.
             return (!word.is_claimed()).then_some(&self.tiers.first);
         }
-        // A slot that changes its owner is in no tier.
+        // A slot that is changing its owner is in no tier.
         self.tiers.get(word.tier())
     }
 
@@ -100,7 +101,7 @@ impl<A: PerKey> Table<A> {
         // The clock is read before the line, whose words then need fewer registers.
         let now = now();
         let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
-        // The slow path handles a token bucket below empty anyway.
+        // A token bucket below empty is left to the slow path anyway, so only windows need the deepest moved debt here.
         if A::BY_WINDOWS {
             tier.expect_moved(&mut line);
         }
@@ -109,10 +110,10 @@ impl<A: PerKey> Table<A> {
         if !tier.quota.is_current(epoch) {
             return None;
         }
-        // There are no closures here: a call that is given the line makes all the others keep it in memory.
+        // No closure gets the line here. A single call that took a reference to it would force it into memory.
         match judged {
             Ok((after, allowed)) => Some(Ok(SlotTake { slot, word, after, at, allowed })),
-            // Only then the refusal is by this key's bucket.
+            // If the slot has another word by now, the refusal may be by the bucket of another key.
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             Err(_) => None,
         }

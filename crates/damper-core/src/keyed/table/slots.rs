@@ -8,9 +8,9 @@
 //! cache line of its own, and the key is in one of them. It is in the first, unless three of its slots were taken and
 //! the second was emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in 10,000 find
 //! no slot when a table is filled once, and 35 in 10,000 once keys come and go. One hit in ten looks at two lines.
-//! (If a key always took the emptier set, it would be 1 key in 100,000 and 28 hits in 100. If it took the first until
-//! that is full, it would be 36 keys in 10,000 and 4 hits in 100.) No key is stored, and nothing is allocated after
-//! construction.
+//! (If each key took the emptier set, 1 key in 100,000 would find no slot, and 28 hits in 100 would look at two lines.
+//! If each took the first set until it is full, 36 keys in 10,000 would find no slot, and 4 hits in 100 would look at
+//! two lines.) No key is stored, and nothing is allocated after construction.
 //!
 //! # A slot
 //!
@@ -25,16 +25,18 @@
 //! | TIER | 4 | the number of the tier; all ones while the slot changes its owner |
 //! | VERSION | 4 | the changes of the owner; wraps |
 //!
-//! **The owner** is named by a fingerprint beside the word: 64 bits of the key's hash, 0 in a vacant slot. A slot changes its
-//! owner in three steps: the word is swapped for a claimed one of the next version, the fingerprint is written, and then the
-//! new owner's word. So:
+//! **The owner** is named by a fingerprint beside the word: 64 bits of the key's hash, 0 in a vacant slot. A slot
+//! changes its owner in three steps: the word is swapped for a claimed one of the next version, the fingerprint is
+//! written, and then the new owner's word. So:
 //!
-//! - A thread that reads the word, finds its own fingerprint and then swaps that same word still owned the slot.
-//! - A refusal swaps nothing, so it loads the word again after the fingerprint. Only if the word is still the same was the
-//!   refusal computed from that key's bucket.
+//! - If a thread reads the word, finds its key's fingerprint and then swaps that same word, its key still owned the
+//!   slot.
+//! - A refusal swaps nothing, so it loads the word again after the fingerprint. Only if the word is still the same was
+//!   the refusal computed from that key's bucket.
 //!
-//! **A level** is a position modulo 2^56. At ticks of a nanosecond these circle after 200 days or more. A level that is not
-//! between the present position and the deepest debt lies in the past, so its bucket is full.
+//! **A level** of a token bucket is a position on the line of its quota, modulo 2^56. With ticks of a nanosecond
+//! positions wrap after 200 days or more. A level that is further ahead of the present position than the deepest debt
+//! counts as past, so its bucket is full.
 
 use super::fingerprint::Fingerprint;
 use crate::limit::LEVEL_BITS;
@@ -44,13 +46,13 @@ use alloc::boxed::Box;
 use core::hint::select_unpredictable;
 use core::ptr;
 
-/// The slots of a set, which fill a cache line.
+/// The number of slots in a set, which fills a cache line.
 pub(in crate::keyed) const WAYS: usize = 4;
 
-/// The slots per key of capacity.
+/// The number of slots for each key of the capacity.
 pub(in crate::keyed) const SLOTS_PER_KEY: usize = 2;
 
-/// The sets of a chunk, which are 64 slots.
+/// The number of sets in a chunk, which has 64 slots.
 const SETS_IN_CHUNK: usize = 16;
 
 /// A slot of the keyed table.
@@ -59,10 +61,10 @@ const VERSION: Field = TIER.then(4);
 const LEVEL: Field = VERSION.then(LEVEL_BITS);
 const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 
-/// The most tiers that there can be.
+/// The largest number of tiers.
 pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 
-/// The tier of a slot that changes its owner.
+/// The tier that the word of a slot names while the slot changes its owner.
 const CLAIMED: u64 = TIER.max();
 
 /// The bucket of one key: its owner's fingerprint, and the word.
@@ -86,12 +88,12 @@ pub(super) struct Ownership {
 pub(in crate::keyed) struct SlotWord(u64);
 
 impl SlotWord {
-    /// Returns the tier of its owner. A claimed slot names a tier that does not exist.
+    /// Returns the tier of the slot's owner. A claimed slot names a tier that does not exist.
     pub(in crate::keyed) const fn tier(self) -> usize {
         TIER.get(self.0) as usize
     }
 
-    /// Returns the part of the bucket's word that is kept.
+    /// Returns the part of the bucket's word that the slot keeps.
     pub(super) const fn level(self) -> u64 {
         LEVEL.get(self.0)
     }
@@ -101,22 +103,22 @@ impl SlotWord {
         TIER.get(self.0) == CLAIMED
     }
 
-    /// Returns the same owner's word, with the lowest bits of another word as its level.
+    /// Returns this word with another level: the lowest bits of a bucket's word.
     pub(super) const fn at_level(self, word: u64) -> Self {
         Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))
     }
 
-    /// Returns the same owner's word, in another tier.
+    /// Returns this word with another tier.
     pub(super) const fn in_tier(self, tier: usize) -> Self {
         Self(self.0 & !TIER.put(TIER.max()) | TIER.put(tier as u64))
     }
 
-    /// Returns whether this and `other` are words of one owner, if they are of one slot.
+    /// Returns whether this and `other`, two words of one slot, have the same owner.
     pub(super) const fn has_owner_of(self, other: Self) -> bool {
         VERSION.get(self.0) == VERSION.get(other.0)
     }
 
-    /// Returns the claimed word of the next owner.
+    /// Returns the word that claims the slot for its next owner.
     const fn claimed(self) -> Self {
         Self(TIER.put(CLAIMED) | VERSION.put(VERSION.get(self.0) + 1))
     }
@@ -132,14 +134,14 @@ impl Slot {
     /// Loads the slot's word.
     #[inline]
     pub(super) fn word(&self) -> SlotWord {
-        // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees a word sees its owner's fingerprint, or
-        // a later one. loom-tests: keyed::refusal_uses_only_its_own_keys_word.
+        // ORDERING: Acquire pairs with the Release in `publish`: a thread that sees a word sees its owner's
+        // fingerprint, or a later one. loom-tests: keyed::refusal_uses_only_its_own_keys_word.
         SlotWord(self.word.load(Ordering::Acquire))
     }
 
     /// Loads the slot's owner.
     ///
-    /// The owner is asked for after the word was read: a swap of that word then spends from that owner's bucket.
+    /// Call it after the word was read. If that word is swapped later, the swap has spent from this owner's bucket.
     #[inline]
     pub(super) fn owner(&self) -> Option<Fingerprint> {
         // ORDERING: Relaxed: the Acquire fence in `LiveQuota::is_current` follows, and pairs with the Release of the
@@ -148,7 +150,7 @@ impl Slot {
         Fingerprint::from_stored(self.fingerprint.load(Ordering::Relaxed))
     }
 
-    /// Returns whether this key owns the slot. It is asked when [`owner`](Self::owner) is.
+    /// Returns whether this key owns the slot. Call it after the word was read, as [`owner`](Self::owner).
     #[inline]
     pub(super) fn is_of(&self, fingerprint: Fingerprint) -> bool {
         // ORDERING: Relaxed, as in `owner`.
@@ -169,23 +171,23 @@ impl Slot {
         (!word.is_claimed() && self.is_of(fingerprint)).then_some(word)
     }
 
-    /// Returns whether the word is still the same.
+    /// Returns whether the slot still has this word.
     #[inline]
     pub(super) fn still_has(&self, word: SlotWord) -> bool {
         // ORDERING: Relaxed, after the fence that `owner` names.
         SlotWord(self.word.load(Ordering::Relaxed)) == word
     }
 
-    /// Puts `new` in the place of `old`, if that is still there.
+    /// Swaps the word for `new` if it is still `old`. May fail spuriously.
     #[inline]
     pub(super) fn replace(&self, old: SlotWord, new: SlotWord) -> bool {
-        // ORDERING: Release, so that a thread that reads the word sees the epoch of its line, as in `OneWord::replace`; a swap
-        // of another thread's word continues its release sequence. Relaxed on failure: the value read is dropped.
-        // loom-tests: keyed::spend_survives_a_stale_quota.
+        // ORDERING: Release, so that a thread that reads the word sees the epoch of its line, as in `OneWord::replace`;
+        // a swap of another thread's word continues its release sequence. Relaxed on failure: the value read is
+        // dropped. loom-tests: keyed::spend_survives_a_stale_quota.
         self.word.compare_exchange_weak(old.0, new.0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the slot from its owner, whichever key that is, if its word is still the same.
+    /// Claims the slot, whichever key owns it, if it still has this word.
     pub(super) fn claim(&self, word: SlotWord) -> Option<Claim<'_>> {
         // ORDERING: Relaxed: the word was read with Acquire, and what is written next is released by `publish`.
         self.word.compare_exchange(word.0, word.claimed().0, Ordering::Relaxed, Ordering::Relaxed).ok()?;
@@ -206,11 +208,11 @@ impl Claim<'_> {
         self.slot.owner()
     }
 
-    /// Gives the slot to its new owner, and returns its word; `None` leaves it vacant.
+    /// Gives the slot to its new owner, or leaves it vacant without one, and returns the slot's word.
     pub(super) fn publish(self, owner: Option<Fingerprint>, tier: usize, word: u64) -> SlotWord {
         let word = self.word.in_tier(tier).at_level(word);
-        // ORDERING: Release pairs with the fence that `owner` names: a thread that sees the fingerprint sees that the slot
-        // was claimed.
+        // ORDERING: Release pairs with the fence that `owner` names: a thread that sees the fingerprint sees that the
+        // slot was claimed.
         self.slot.fingerprint.store(owner.map_or(0, Fingerprint::get), Ordering::Release);
         // ORDERING: Release pairs with the Acquire in `word`: a thread that sees the word sees the fingerprint.
         self.slot.word.store(word.0, Ordering::Release);
@@ -233,20 +235,20 @@ impl Set {
         &self.0
     }
 
-    /// Loads the words of its slots.
+    /// Loads the words of the four slots.
     #[inline]
     pub(super) fn words(&self) -> [SlotWord; WAYS] {
         self.0.each_ref().map(Slot::word)
     }
 
-    /// Returns the slot that seems to be a key's, or any slot.
+    /// Returns the slot that seems to be a key's, or any slot if none does.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
         // The words are loaded before their owners, as `Slot::owner` says. All are loaded at once, because a load
-        // that waits to know which of them it is takes longer.
+        // that had to wait until the slot is known would take longer.
         let words = self.words();
-        // All owners are compared and none is branched on, because no processor can predict which of them it is. They
+        // All owners are compared without a branch, because no processor can predict which of them is the key. They
         // are compared in pairs, so that no more than two choices follow one another.
         let [_, is_second, is_third, is_last] = self.0.each_ref().map(|slot| slot.is_of(key));
         let (low, high) = (usize::from(is_second), 2 + usize::from(is_last));
@@ -261,13 +263,13 @@ impl Set {
 
 /// The slot that a look-up found and its word, which may be claimed.
 ///
-/// The slot may be another key's. It is not an `Option`: then the fast path would also ask whether the reference is
-/// one.
+/// The slot may be another key's. There is always one, because with an `Option` the fast path would have to test for
+/// `None` too.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Lookup<'a> {
     pub(in crate::keyed) slot: &'a Slot,
     pub(in crate::keyed) word: SlotWord,
-    /// Whether the key owns the slot, which was asked after the word was read.
+    /// Whether the key owned the slot after the word was read.
     pub(in crate::keyed) is_of_key: bool,
 }
 
@@ -301,7 +303,7 @@ impl Slots {
         _ = self.first_set(key).slots()[0].owner();
     }
 
-    /// Returns the slot of a key, if one seems to be the key's, or any slot.
+    /// Returns the slot that seems to be a key's, or any slot if none does.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
@@ -311,7 +313,9 @@ impl Slots {
         }
     }
 
-    /// Returns the slot of a key and its word; `None` if it has none, or if another key is taking it.
+    /// Returns the slot of a key, with the slot's word.
+    ///
+    /// It returns `None` if the key has no slot, or if another key is taking the slot.
     #[inline]
     pub(super) fn slot_of<'a>(&'a self, key: Fingerprint) -> Option<(&'a Slot, SlotWord)> {
         let found = self.look_for(key);
@@ -321,7 +325,8 @@ impl Slots {
         if !found.word.is_claimed() {
             return Some((found.slot, found.word));
         }
-        // The first match may be the key's former slot, which another key is taking. Its newer slot may stand behind it.
+        // The slot found may be the key's former one, which another key is taking. The key may have a newer one behind
+        // it.
         let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
         self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word)
     }
@@ -336,7 +341,7 @@ impl Slots {
         self.sets().iter().flat_map(|set| &set.0)
     }
 
-    /// Returns the slots in groups of a few.
+    /// Returns the slots in chunks of at most 64.
     pub(super) fn chunks(&self) -> impl Iterator<Item = impl Iterator<Item = &Slot>> {
         self.sets().chunks(SETS_IN_CHUNK).map(|sets| sets.iter().flat_map(|set| &set.0))
     }

@@ -1,12 +1,11 @@
 //! Random histories of tables that are too small for their keys.
 //!
-//! Each key stays in the envelope of each of its tiers.
+//! No key gets more tokens in a tier than the tier's quota allows.
 //!
 //! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one
 //! another all the time. The model is a list of the calls that were admitted, or charged afterwards, and neither
-//! rolled back nor cleared. After each admitted call it adds up all of the key's calls in the tier, from each of them
-//! on.
-//! admitted call it adds up all of the key's calls in the tier, from each of them on.
+//! rolled back nor cleared. After each admitted call, the test goes back through the key's calls in the tier. From each
+//! of them until now, the tokens must be at most what the algorithm promises.
 
 use super::{Check, Fingerprint, Receipt, Table, WhenFull};
 use crate::FixedWindow;
@@ -36,12 +35,12 @@ impl Random {
 
 /// An algorithm's promise to a key.
 trait Envelope: UnderQuota {
-    /// Whether the promise is simple where quotas change.
+    /// Whether `most` can say what the algorithm promises when quotas change.
     const HOLDS_FOR_CHANGES: bool;
 
     fn quota(random: &mut Random) -> Quota;
 
-    /// Returns the most tokens, times `SECOND`, from a call on until now.
+    /// Returns the most tokens, times `SECOND`, that a key may take from the call `since` until now.
     fn most(tier: &TierModel, since: &AdmittedCall, now: i128) -> i128;
 }
 
@@ -118,7 +117,7 @@ struct History<A: Envelope> {
     clock: ManualClock,
     table: Table<A>,
     tiers: Vec<TierModel>,
-    /// The tier that each key has or will have.
+    /// The tier that each key is in, or would be in.
     tier_of: HashMap<u64, usize>,
     moved: HashSet<u64>,
     has_new_quota: bool,
@@ -219,8 +218,8 @@ impl<A: Envelope> History<A> {
         let tier = usize::from(receipt.tier);
         self.held.push(Held { key, tier, call: self.calls, n, receipt });
         self.count(key, tier, n);
-        // Under eviction a key may have a burst in a slot that owes nothing. A debt that was moved is a time: on its
-        // way back it is another number of tokens if a quota has changed meanwhile.
+        // Under eviction a key may have a second burst in a slot that owes nothing. A move to another tier keeps a debt
+        // as a time. If a quota changes before the key moves back, that time is another number of tokens.
         if self.table.when_full == WhenFull::EvictLeastIndebted || self.has_new_quota && self.moved.contains(&key) {
             return;
         }
@@ -342,7 +341,7 @@ fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
     run::<FixedWindow>();
 }
 
-/// Random histories seldom lead to this state.
+/// Random histories seldom lead to this state, so it has a test of its own.
 #[test]
 fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let (slow, fast) = (Quota::per_second(1).burst(6), Quota::per_second(50).burst(1));
@@ -352,7 +351,7 @@ fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let once = |key, n, tier| {
         table.take(key, Check { n }, &clock).or_else(|| table.first_sight(key, Check { n }, &clock, || Some(tier)))
     };
-    // The first use of a tier disturbs itself.
+    // The first use of a tier starts the tier's line, and then the call has to be repeated.
     let take = |key, n, tier| once(key, n, tier).or_else(|| once(key, n, tier)).unwrap().is_ok();
     for guest in 3..3 + table.slots.iter().count() as u64 {
         assert!(take(Fingerprint::of(Random(guest).next()), 1, 1), "each has a slot");

@@ -1,20 +1,22 @@
 //! The live quotas of the tiers, and the fixed words of an added tier.
 //!
-//! There are up to 15 tiers. The word of a key says which one the key is in, and a claimed slot is in one that does
-//! not exist.
+//! There are up to 15 tiers. The word of a key says which one the key is in. While a slot changes its owner, its word
+//! names a tier that does not exist.
 //!
-//! **An added tier** brings its fixed words along, one for each group of lines. So no key changes its line or its lock.
+//! **An added tier** has fixed words of its own, one for each group of shared lines. So no key changes its line or its
+//! lock when a tier is added.
 //!
-//! **Asking again for a tier.** `retier` counts before it asks. A first sight that was given its tier before that
-//! asks again if the count has moved by the time that it holds the key's lock. So it never gives a key a tier from
-//! before a `retier`.
+//! **Asking again for a tier.** The caller's function says which tier a key is in. `retier` increments a count before
+//! it calls that function. A first sight calls the function before it takes the key's lock, and calls it again if the
+//! count has changed by the time it holds the lock. So it never gives a key a tier from before a `retier`.
 //!
-//! **Changing several quotas.** All changes are prepared, each with its claim, before the first is published. So all
-//! of them are made or none.
+//! **Changing several quotas.** All changes are prepared before the first is published, and each claims its quota. So
+//! either all of them are made or none.
 //!
 //! **Moving a key.** The move swaps the key's word for one that takes as long to be full on the line of the new tier,
-//! and adds what the key owes in shared words. That may be further ahead than the new quota allows. So a tier
-//! remembers the deepest debt that was ever moved into it, and no such word is healed.
+//! and adds what the key owes in shared words. Such a word may owe more than the new quota allows. So a tier remembers
+//! the deepest debt that was ever moved into it. Otherwise a reader would take the word for one from before the clock
+//! stepped back, and the bucket for full.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -37,7 +39,7 @@ pub(super) struct Tiers {
     /// The tiers that the limiter was built with.
     #[cfg(feature = "alloc")]
     others: Vec<Tier>,
-    /// The tiers that were added while the limiter was used; they fill the places from the first on.
+    /// The tiers that were added while the limiter was used, in the first of these places.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
 }
@@ -120,7 +122,7 @@ impl Tiers {
         return true;
     }
 
-    /// Makes a debt of this depth stay valid on the lines of all tiers.
+    /// Makes the lines of all tiers accept a debt of this depth.
     #[cfg(feature = "alloc")]
     pub(super) fn expect_debt_of(&self, debt: u64) {
         for tier in (0..self.len()).filter_map(|tier| self.get(tier)).filter(|tier| !tier.expects_debt_of(debt)) {
@@ -176,26 +178,26 @@ impl Tier {
         }
     }
 
-    /// Makes the debt that a key brought along stay valid on the tier's line.
+    /// Makes the tier's line accept the debts of keys that were moved to this tier.
     ///
-    /// A deeper debt would be taken for one from before a clock stepped back. The method is called after the word of
+    /// The line takes a deeper debt for one from before the clock stepped back. The method is called after the word of
     /// the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
-        // ORDERING: Relaxed. A thread that read the word of a key that was moved sees at least what `expect_debt_of`
-        // left for that: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
+        // ORDERING: Relaxed. A thread that read the word of a moved key sees at least the debt that `expect_debt_of`
+        // stored for it: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
         // loom-tests: keyed::debt_survives_a_move_beside_a_check.
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }
 
-    /// Returns whether a debt of this depth would stay valid on the tier's line.
+    /// Returns whether the tier's line accepts a debt of this depth.
     #[inline]
     pub(super) fn expects_debt_of(&self, debt: u64) -> bool {
-        // ORDERING: Relaxed: it only grows, and an older value leads to the slow path, which makes it grow.
+        // ORDERING: Relaxed: the value only grows, and an older one leads to the slow path, which makes it grow.
         self.deepest_moved.load(Ordering::Relaxed) >= debt
     }
 
-    /// Remembers that a key brings along a debt of this depth.
+    /// Remembers that a key with a debt of this depth comes to the tier.
     pub(super) fn expect_debt_of(&self, debt: u64) {
         // ORDERING: Relaxed: the Release of the word that is written next publishes it.
         let mut now = self.deepest_moved.load(Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The waits for a key's tokens, in order.
 //!
-//! A waiter takes its tokens in advance, as the waiters of a single limiter do. Its place is the word that its swap
-//! left: a position on the line of the key's tier. The table stores nothing of a waiter, so a key with waiters takes
-//! no more memory than one without. Its bucket is below empty, so checks are refused.
+//! A waiter takes its tokens in advance, as the waiters of a single limiter do. The waiter keeps its *position*: the
+//! word that its swap left, on the line of the key's tier. The table stores nothing about a waiter, so a key with
+//! waiters takes no more memory than one without. The bucket of such a key is below empty, so checks are refused.
 //!
 //! # When a waiter is ready
 //!
@@ -10,15 +10,15 @@
 //!
 //! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
 //! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
-//!    earlier. A slot has no room for one, so a refund, a roll-back or a reset moves the word back, behind the positions
-//!    of waiters. When the word is no longer below empty, the tokens of all callers are there.
+//!    earlier. A slot has no room for an offset, so a refund, a roll-back or a reset moves the word itself back, to
+//!    before the positions of waiters. When the word is no longer below empty, the tokens of all waiters are there.
 //!
 //! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over
 //! exactly its own tokens, because it was the last. Each unit of the line is taken at most once more than it was
-//! refunded. So below any position, callers took at most what the line produced up to there and what was refunded.
-//! Rule 1 lets those act whose tokens lie below the present position plus a burst. Rule 2 lets all act when the word
-//! itself lies there. Either way, from a moment at which the bucket was not below empty, callers use at most the
-//! burst, what the line produces, and what is given back.
+//! refunded. So below any position, callers took at most what the line produced up to that position and what was
+//! refunded. Rule 1 lets those callers act whose tokens lie below the present position plus a burst. Rule 2 lets all
+//! callers act when the word itself lies below it. Either way, from a moment at which the bucket was not below empty,
+//! callers use at most the burst, what the line produces, and what is given back.
 //!
 //! **The order** changes only by a refund below empty: the next caller may act together with the callers over whose
 //! tokens the word was moved.
@@ -26,12 +26,13 @@
 //! # The key while a caller waits
 //!
 //! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
-//!   burst takes longer to be refilled than that debt. No newcomer waits behind the debt of another key. A waiter knows
-//!   the owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and the waiter is
-//!   ready at its position. If that never passes, because the tier refills nothing, the waiter is ready at once.
+//!   burst takes longer to be refilled than the debt of the slot. No newcomer waits behind the debt of another key. A
+//!   waiter notices a new owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and
+//!   the waiter is ready at its position. If the line never passes the position, because the tier refills nothing, the
+//!   waiter is ready at once.
 //! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would
-//!   count wrong. Waiters are ready at their positions, on the line of the tier in which they came. If that line
-//!   refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//!   count wrong. Waiters are ready at their positions, on the line of the tier in which they began to wait. If that
+//!   line refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
 //! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along,
 //!   so its next waiter comes after the earlier ones.
 
@@ -48,7 +49,7 @@ use core::time::Duration;
 pub(in crate::keyed) struct TableReservation<'a> {
     key: Fingerprint,
     n: u32,
-    /// The word of the bucket after they were taken, on the line of the tier.
+    /// The bucket's word after the take: a position on the tier's line.
     position: u64,
     tier: usize,
     origin: Origin<'a>,
@@ -81,7 +82,7 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes tokens in advance of a key that has a slot; `None` if it has none.
+    /// Takes tokens in advance for a key that has a slot; `None` if it has none.
     fn reserve_in_slot<'a>(
         &'a self,
         key: Fingerprint,
@@ -101,7 +102,7 @@ impl Table<TokenBucket> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It returns `None` if they never may be, under the quota in force.
+    /// It returns `None` if they may never be used, under the quota in force.
     pub(in crate::keyed) fn ready_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> Option<Duration> {
         if matches!(reserved.origin, Origin::Nothing) {
             return Some(Duration::ZERO);
@@ -114,7 +115,7 @@ impl Table<TokenBucket> {
         wait.duration(frequency)
     }
 
-    /// Returns the time until the line has passed the position, and the frequency of its clock.
+    /// Returns the time until the line has passed the waiter's position, and the clock's frequency.
     fn passes_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> (Ticks, Frequency) {
         let spin_wait = SpinWait::new();
         loop {
@@ -129,12 +130,13 @@ impl Table<TokenBucket> {
 
     /// Returns the time until the key's bucket is not below empty, unless more is taken.
     ///
-    /// That is for ever if another key has the slot by now, or the key's tokens are counted in those of another tier.
-    /// If the position never passes either, there is no wait once the bucket is forgotten.
+    /// The time is `Ticks::NEVER` if another key has the slot by now, or if the key was moved to another tier. If the
+    /// line never passes the position (`by_position`), a move does not matter, and the time is zero once the bucket is
+    /// forgotten.
     fn leaves_debt_in(&self, reserved: &TableReservation<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         if let Origin::Slot(slot, taken) = reserved.origin {
             let spin_wait = SpinWait::new();
-            // The word is not read again afterwards, because what other callers take later lies behind it.
+            // There is no second read of the word: what other callers take later lies behind this waiter's tokens.
             while let Some(word) = slot.word_of(reserved.key)
                 && word.has_owner_of(taken)
                 && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
@@ -152,7 +154,7 @@ impl Table<TokenBucket> {
     fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
-            // A claim is not over yet.
+            // Another key is just taking the slot. The next call sees the outcome.
             Origin::Slot(slot, _) if slot.word().is_claimed() => false,
             Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
             Origin::Shared(origin) => {
@@ -169,17 +171,17 @@ impl Table<TokenBucket> {
 
     /// Gives the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since and their time has not come.
+    /// It does so only if nothing was taken after them and their time has not come.
     pub(in crate::keyed) fn cancel(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> bool {
         self.withdraw(reserved, reserved.n, clock)
     }
 
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
-    /// An excess is charged. Unused tokens are given back to the slot they were taken from, whether their time has
-    /// come or not: that moves the word back and no other waiter's position, so it mints nothing
-    /// (`tests/core/waiting/keyed.rs`). In a shared bucket they are withdrawn, if their time has not come and nothing
-    /// was taken since.
+    /// An excess is charged. Unused tokens are given back to the slot that they were taken from, whether their time has
+    /// come or not. This moves the word back and no other waiter's position, so no tokens are created
+    /// (`tests/core/waiting/keyed.rs`). Tokens from a shared bucket are given back only if their time has not come and
+    /// nothing was taken after them.
     pub(in crate::keyed) fn settle(&self, reserved: &TableReservation<'_>, used: u32, clock: &impl Clock) {
         let &TableReservation { key, n, tier, origin, .. } = reserved;
         match (used.checked_sub(n), origin) {
@@ -200,9 +202,9 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes `unused` tokens off the bucket, and returns whether it did.
+    /// Gives `unused` of the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since and their time has not come.
+    /// It does so only if nothing was taken after them and their time has not come.
     fn withdraw(&self, reserved: &TableReservation<'_>, unused: u32, clock: &impl Clock) -> bool {
         let &TableReservation { key, position, origin, .. } = reserved;
         let is_withdrawn = match origin {
@@ -229,8 +231,8 @@ impl Table<TokenBucket> {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let withdrawn = |line: &TokenLine, word, at| {
-                        // If the word has changed, a call that came later, or one that started from this debt
-                        // elsewhere, would lose what it took.
+                        // If the word has changed, the tokens of a later call would be given back too, or those of a
+                        // call that took this debt along to another word.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
                         is_last.then(|| line.without(position, unused))
                     };

@@ -14,39 +14,42 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 {
     /// Prepares to wait for the costs of a path.
     ///
-    /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not (feature
-    /// `tokio`; elsewhere [`sleeping_by`](Acquire::sleeping_by)). Either returns a [`TreeReservation`](super::TreeReservation), as
-    /// [`reserve`](Self::reserve) does. The plans are copied now, so the path need not live as long as the wait.
+    /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not
+    /// (feature `tokio`; elsewhere [`sleeping_by`](Acquire::sleeping_by)). Either returns a
+    /// [`TreeReservation`](super::TreeReservation), as [`reserve`](Self::reserve) does. The plans are copied now, so
+    /// the path need not live as long as the wait.
     ///
     /// # Order
     ///
-    /// A call waits in a line of each bucket that has refused it, behind older calls that wait there, until it is served or gives
-    /// up. While one level refuses it or holds it up, it waits in no line of a later level. So no later call takes from
-    /// a bucket that has refused it at the same level or an earlier one. Calls that take from the same buckets are served in
-    /// the order in which they came, whatever they cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused
-    /// while a call waits for one of their buckets, so they overtake none.
+    /// Each bucket has a line of the calls that it has refused. A call stands in the line of each such bucket, behind
+    /// older calls, until it is served or gives up. While one level refuses a call or holds it up, the call stands in
+    /// no line of a later level. So no later call overtakes it at a bucket of this level, or of an earlier one, that
+    /// has refused it. Calls that take from the same buckets are served in the order in which they came, whatever they
+    /// cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused while a call waits for one of their
+    /// buckets, so they overtake no call.
     ///
-    /// A call is never held up by calls that share no bucket with it, nor by those that only a bucket refuses from which it
-    /// takes nothing. Name the most specific level first: then a user without tokens does not hold up the other users of
-    /// the organisation.
+    /// A call is never held up by calls that share no bucket with it, nor by calls that wait only at buckets from which
+    /// it takes nothing. Name the most specific level first: then a user without tokens does not hold up the other
+    /// users of the organisation.
     ///
-    /// A large call holds up those behind it at the buckets that have refused it, until they have its costs. Where callers
+    /// A large call holds up the calls behind it until the buckets that have refused it have its costs. Where callers
     /// are not trusted, bound their estimates.
     ///
-    /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. One that
-    /// borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is refilled: later
-    /// calls of the same key leave that to it. A call whose cost exceeds the burst of its guarantee can only borrow, and leaves
-    /// the guarantee to the others of its key.
+    /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. A
+    /// call that borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is
+    /// refilled. Later calls of the same key leave the guarantee to it. A call whose cost exceeds the burst of its
+    /// guarantee can only borrow, and leaves the guarantee to the other calls of its key.
     ///
     /// # Waiting
     ///
-    /// Nothing is taken before all of it is there. So each bucket allows its envelope, as for calls that do not wait. A call
-    /// that may ask does so again when its tokens are due. A reservation that is settled wakes the first call of a line earlier,
-    /// and the calls within their guarantee. Other changes, such as [`replan`](Self::replan), are noticed within a second. A
-    /// call whose time is over holds up others no longer, even if nothing polls its future.
+    /// A call takes nothing before all its costs are there. So each bucket allows what its plan says, as for calls that
+    /// do not wait. A call that no older call holds up asks again when its tokens are due. A reservation that is
+    /// settled wakes the first call of a line earlier, and the calls within their guarantee. Other changes, such as
+    /// [`replan`](Self::replan), are noticed within a second. A call whose time is over no longer holds up others, even
+    /// if nothing polls its future.
     ///
-    /// If the tables give a new key [no slot](crate::WhenFull), a call of it waits for one as for tokens. Of such keys the first
-    /// to ask gets a slot that becomes free.
+    /// If a table has [no slot](crate::WhenFull) for a new key, a call for this key waits for a slot as for tokens.
+    /// When a slot becomes free, the first of such calls to ask gets it.
     ///
     /// # Examples
     ///

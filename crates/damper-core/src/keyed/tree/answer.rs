@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// The permission of a call: the tightest of the limits that it took from.
 ///
-/// That is the one of which the smallest part of the burst is left, and the first of equals.
+/// The tightest limit is the one of which the smallest part of the burst is left, and the first of equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeAllowed {
     allowed: Option<Allowed>,
@@ -25,18 +25,18 @@ pub(super) struct Tightest {
     burst: u32,
     level: usize,
     dimension: usize,
-    /// `None` if no limit was met so far.
+    /// `None` if the call has taken from no limit so far.
     fit: Option<Fit>,
 }
 
 impl Tightest {
     pub(super) const NONE: Self = Self { left: 1, burst: 0, level: 0, dimension: 0, fit: None };
 
-    /// Replaces the limit by another one if a smaller part of that is left.
+    /// Replaces the limit by this one if a smaller part of its burst is left.
     #[inline]
     pub(super) fn narrow(&mut self, fit: Fit, plan: &Plan, (level, dimension): (usize, usize)) {
         let (left, burst) = (fit.left, plan.burst());
-        // Nothing is tighter than a burst of 0 tokens of which one is left.
+        // `NONE` has one token left of a burst of 0, so any burst is tighter.
         if u64::from(left) * u64::from(self.burst) < u64::from(self.left) * u64::from(burst) {
             *self = Self { left, burst, level, dimension, fit: Some(fit) };
         }
@@ -58,19 +58,19 @@ impl TreeAllowed {
         Self { allowed, level, dimension, is_borrowed }
     }
 
-    /// Returns the number of the level, counted from 0.
+    /// Returns the number of the level that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
         self.level
     }
 
-    /// Returns the number of the dimension, counted from 0.
+    /// Returns the number of the dimension that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Returns the permission of that limit, or `None` if the call took from none.
+    /// Returns the permission of the tightest limit, or `None` if the call took from none.
     #[must_use]
     pub const fn allowed(&self) -> Option<Allowed> {
         self.allowed
@@ -85,9 +85,9 @@ impl TreeAllowed {
     }
 }
 
-/// The refusal of a call on a tree, which took nothing.
+/// The refusal of a call on a tree. The call took nothing.
 ///
-/// If several limits refuse, it is that with the longest wait.
+/// If several limits refuse, it names the one with the longest wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TreeDenied {
@@ -114,7 +114,7 @@ impl TreeDenied {
         Self { denied, quota, level, dimension, names, is_contended, is_behind_waiters: false }
     }
 
-    /// Returns this refusal as one because of calls that wait.
+    /// Marks this refusal as caused by calls that wait.
     pub(super) fn behind_waiters(self) -> Self {
         Self { is_behind_waiters: true, ..self }
     }
@@ -125,7 +125,7 @@ impl TreeDenied {
         self.level as usize
     }
 
-    /// Returns the name of that level.
+    /// Returns the name of the level that refused.
     #[must_use]
     pub const fn level_name(&self) -> &'static str {
         self.names[0]
@@ -137,7 +137,7 @@ impl TreeDenied {
         self.dimension as usize
     }
 
-    /// Returns the name of that dimension.
+    /// Returns the name of the dimension that refused.
     #[must_use]
     pub const fn dimension_name(&self) -> &'static str {
         self.names[1]
@@ -148,7 +148,7 @@ impl TreeDenied {
         self.quota
     }
 
-    /// Returns the refusal of that limit.
+    /// Returns the refusal of the limit that this answer names.
     #[must_use]
     pub const fn denied(&self) -> Denied {
         self.denied
@@ -156,8 +156,8 @@ impl TreeDenied {
 
     /// Returns the shortest wait after which all limits allow the same call.
     ///
-    /// It is the longest of all limits that refuse. Other calls may take tokens first. It returns `None` if no wait helps,
-    /// because the call asks for more than a burst.
+    /// It is the longest wait of all limits that refuse. Other calls may take the tokens first. The method returns
+    /// `None` if no wait helps, because the call asks for more than a burst.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()
@@ -171,10 +171,11 @@ impl TreeDenied {
         self.is_contended
     }
 
-    /// Returns whether other calls [wait](crate::QuotaTree::acquire) for a bucket of this one, which would overtake them.
+    /// Returns whether the call was refused because others [wait](crate::QuotaTree::acquire) for one of its buckets.
     ///
-    /// Such a bucket refuses the call until it would be full, and until the tokens of the first waiter are due if that is later,
-    /// and for the time of one token at least. The refusal is that of the longest wait, also if no call waits for its bucket.
+    /// Such a bucket refuses the call until the bucket would be full or the first waiter's tokens are due, whichever is
+    /// later, and for at least the time of one token. The refusal names the bucket with the longest wait, even if no
+    /// call waits for that bucket.
     #[must_use]
     pub const fn is_behind_waiters(&self) -> bool {
         self.is_behind_waiters

@@ -27,7 +27,7 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     when_full: WhenFull,
     /// For each level of guarantees, which part of the next level's burst is kept for them.
     guarantees: [Option<f64>; LEVELS],
-    /// The levels that there have to be for these.
+    /// The number of levels that the guarantees need, because each is of a next level.
     fewest_levels: usize,
     unsettled: f64,
     time_to_live: Duration,
@@ -38,7 +38,7 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
 }
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, S> {
-    /// Starts a tree with these levels and dimensions, on a clock and with a hasher of your own.
+    /// Creates a builder with these levels and dimensions, on a clock and with a hasher of your own.
     ///
     /// Use it without `std`. [`QuotaTree::builder`] says what the order of the levels means.
     pub fn new(levels: [&'static str; LEVELS], dimensions: [&'static str; DIMENSIONS], clock: C, hasher: S) -> Self {
@@ -60,7 +60,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets for how many busy keys each level is sized, 8192 unless set.
     ///
-    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 to 32 bytes for what is unsettled.
+    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 to 32 bytes to count unsettled costs.
     pub fn capacities(self, keys: [usize; LEVELS]) -> Self {
         Self { capacities: keys, ..self }
     }
@@ -72,21 +72,23 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Makes the plans of a level guarantees of what the next level has, instead of limits.
     ///
-    /// A call within its guarantee takes of it and of the next level, down to the last token there. A call beyond it borrows:
-    /// it takes of the next level alone, and must leave `kept` of that level's burst (from 0 to 1, rounded to a
-    /// token). So a key that keeps to its guarantee is served, however much the others ask, and what it does not use is theirs.
-    /// Nothing ever goes beyond the plans of the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed)
-    /// says which it was.
+    /// A call within its guarantee takes of it and of the next level, down to the last token there. A call beyond it
+    /// borrows: it takes of the next level alone, and must leave `kept` of that level's burst (from 0 to 1, rounded to
+    /// a token). So a key that keeps to its guarantee is served, however much the others ask, and the others can have
+    /// what the key does not use. All calls together never exceed the plans of the next level.
+    /// [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) says whether a call borrowed.
     ///
-    /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key that finds
-    /// no slot in a full table spends in words that it shares with others, and may lack its guarantee:
+    /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key
+    /// that finds no slot in a full table spends in words that it shares with others, and may lack its guarantee:
     /// [`capacities`](Self::capacities) must have room for all keys.
     ///
-    /// This holds if the guarantees of all keys that share a bucket of the next level bring together at most what its
-    /// plan does, and if `kept` is the sum of their bursts and the cost of one call for each thread, or more. With more
-    /// guarantees than that it is first come, first served among them.
+    /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level
+    /// bring together at most what the plan of that bucket brings. Second, the part `kept` of that bucket's burst has
+    /// room for the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they
+    /// are served first come, first served.
     ///
-    /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the rate.
+    /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the
+    /// rate.
     ///
     /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING).
     ///
@@ -121,9 +123,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many bursts of a bucket may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a bucket admits what its plan says and what calls before it give back in it, which is at most
-    /// what was unsettled when it began. So this bounds the excess. Reservations beyond it are allowed, and give nothing back.
-    /// The guide's page on trees compares the choices.
+    /// In any stretch of time a bucket admits what its plan says, plus what reservations from before that time give
+    /// back. That is at most what was unsettled when the time began, so this setting bounds the excess. Reservations
+    /// beyond the bound are allowed, and give nothing back. The guide's page on trees compares the choices.
     pub fn unsettled(self, bursts: f64) -> Self {
         Self { unsettled: bursts, ..self }
     }
@@ -137,12 +139,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
     ///
-    /// The calls that wait at one bucket take a fifth of the places at most, and less when others take the rest: a call gets a place
-    /// only while fewer than a quarter as many calls wait at its bucket as there are free places. (Each bucket may have one
-    /// at least.) Otherwise a user who starts many calls would take all places.
+    /// The calls that wait at one bucket take a fifth of the places at most, and less when others take the rest: a call
+    /// gets a place only while fewer than a quarter as many calls wait at its bucket as there are free places. (While a
+    /// place is free, each bucket may have one.) Otherwise a user who starts many calls would take all places.
     ///
-    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for each
-    /// level and dimension.
+    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for
+    /// each level and dimension.
     pub fn queue(self, places: u16) -> Self {
         Self { places, ..self }
     }
@@ -203,7 +205,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
                 Table::by_plan(words[level], with_headers(words[level] * BUCKETS_PER_KEY), self.when_full, &self.clock);
             let unsettled = (0..(2 * words[level]).next_power_of_two()).map(|_| Unsettled::new()).collect();
             let kept = level.checked_sub(1).and_then(|before| self.guarantees[before]).unwrap_or(0.0);
-            // At most 2^31.
+            // The product is at most 2^31, so the cast keeps it.
             let kept = (kept * f64::from(KEPT_IN_FULL)) as u32;
             let is_guarantee = self.guarantees[level].is_some();
             Level { name: self.levels[level], table, capacity: words[level], is_guarantee, kept, unsettled }

@@ -4,8 +4,9 @@ use super::QuotaTree;
 use crate::keyed::Crowding;
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
-    /// Returns how many keys each level was built for, its [capacity](super::QuotaTreeBuilder::capacities) once for each
-    /// dimension.
+    /// Returns how many keys each level was built for.
+    ///
+    /// It counts the [capacity](super::QuotaTreeBuilder::capacities) of a level once for each dimension.
     #[must_use]
     pub fn capacities(&self) -> [usize; LEVELS] {
         self.levels.each_ref().map(|level| level.capacity)
@@ -26,9 +27,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.evictions))
     }
 
-    /// Returns how many shared words newcomers of each level saw, and how many of them were busy.
+    /// Returns how many shared words newcomers of each level saw, and how many of these owed something.
     ///
-    /// Its growth warns that a table becomes too small, as [`Crowding`] explains.
+    /// If the share of words that owe something grows, a table becomes too small, as [`Crowding`] explains.
     #[must_use]
     pub fn crowding(&self) -> [Crowding; LEVELS] {
         self.levels.each_ref().map(|level| level.table.crowding())
@@ -40,7 +41,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.overflows))
     }
 
-    /// Returns how many calls were refused by each level because a key had no slot.
+    /// Returns how many calls each level refused to keys without a slot.
+    ///
+    /// [`KeyedLimiter::refused_newcomers`](crate::KeyedLimiter::refused_newcomers) has the reasons.
     #[must_use]
     pub fn refused_newcomers(&self) -> [u64; LEVELS] {
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.refused_newcomers))

@@ -1,12 +1,13 @@
 //! The decision of a call about all words of its path.
 //!
-//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. If a word has
-//! changed since the look, the call decides about it anew. The first word whose tokens are gone by then makes it give back
-//! what it took.
+//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. If a
+//! word has changed since the look, the call decides about it anew. If the tokens of a word are gone by then, the call
+//! gives back what it took before.
 //!
-//! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it may take
-//! of the next level down to nothing. Otherwise it borrows: it takes nothing of the guarantee, and must leave what the next
-//! level keeps. So that level has one word with two depths, and its envelope is exact whatever happens.
+//! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it
+//! may take the last token of the next level. Otherwise it *borrows*: it takes nothing of the guarantee, and must leave
+//! what the next level keeps. Both kinds of calls take from the same word of the next level, so together they never
+//! exceed its plan.
 
 use super::answer::Tightest;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied, per_word};
@@ -66,9 +67,9 @@ enum Judged<'a> {
     Undecided,
 }
 
-/// The findings of a call that looked at all words, taken together.
+/// The summary of a look at all words.
 ///
-/// They are kept apart from the findings at each word, so that those are not copied along.
+/// It is apart from the findings at each word, so that these are not copied with it.
 #[derive(Clone, Copy)]
 struct Outlook {
     /// Whether all words have the tokens, except guarantees that refuse.
@@ -104,7 +105,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         let words = self.judge(call, &mut outlook);
         let mut tightest = Tightest::NONE;
         let mut is_as_judged = outlook.fits;
-        // `from_fn` fills the receipts where they stand; after a word that has changed it takes nothing more.
+        // `per_word` fills the receipts in place. Once a word has changed, the closure takes nothing more.
         let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
             let Judged::Fits(take) = &words[place][dimension] else { return None };
             if !is_as_judged {
@@ -127,7 +128,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Takes what is not `taken` yet, or gives all of it back.
     ///
-    /// A word is not as the look found it, or the look found no slot.
+    /// It is called if a word is not as the look found it, or if the look found no slot.
     #[cold]
     fn take_rest(
         &self,
@@ -138,14 +139,14 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
         let &Call { buckets, plans, costs } = call;
-        // Nothing is taken then.
+        // If a word may refuse, `take` has taken nothing.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
         {
             return Err(self.denied(refused, call, false));
         }
         let mut failed = None;
-        // In each dimension: whether the level before guarantees the call, and whether the look saw that too.
+        // For each dimension: whether the level before guarantees the call, and whether the look found the same.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
         'words: for (place, level) in self.levels.iter().enumerate() {
             for (dimension, receipt) in taken[place].iter_mut().enumerate() {
@@ -193,7 +194,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             None => Ok((tightest.permission(plans, borrows), taken)),
             Some((refused, was_there)) => {
                 self.roll_back(call, taken);
-                // Now that its tokens are back, the call may be guaranteed.
+                // The call has given its tokens back, so it may be within its guarantee again, with another refusal.
                 Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
             }
         }
@@ -215,7 +216,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 None
             }
         });
-        // After all words, as each of them requires.
+        // The clock is read after all words, as the look at each word requires.
         let now = self.clock.now();
         let mut is_guaranteed = [true; DIMENSIONS];
         per_word(|place, dimension| {
@@ -234,11 +235,11 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                         return Judged::Fits(take);
                     }
                     Some(Err(_)) => Judged::Refused,
-                    // It has no slot, because its guarantee never has the tokens.
+                    // The key has no slot, but a bucket of this guarantee could never have the tokens.
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
-            // A key without a slot most probably has its guarantee.
+            // A key without a slot has probably spent nothing lately, so it counts as within its guarantee for now.
             let lacks_guarantee = level.is_guarantee && matches!(judged, Judged::Refused);
             is_guaranteed[dimension] = !lacks_guarantee;
             outlook.fits &= lacks_guarantee;
@@ -287,7 +288,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 };
                 let refused = match not_guaranteed.take() {
                     None => refused(0),
-                    // It passes as soon as it may borrow, or is guaranteed.
+                    // The call passes as soon as it may borrow or is guaranteed, so the shorter of the two waits
+                    // counts.
                     Some(guarantee) => refused(level.keep(plan, false)).map(|borrowed| {
                         let guaranteed = longer(Some((guarantee, borrowed.1)), refused(0)).unwrap_or(borrowed);
                         if borrowed.0.outlasts(&guaranteed.0) { guaranteed } else { borrowed }
@@ -305,8 +307,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Returns whether a call may have to wait behind others for the tokens of a word.
     ///
-    /// A call within its guarantee does not wait behind calls that would borrow. A level of guarantees refuses no call, but an older
-    /// call of the same key may wait for it.
+    /// A call within its guarantee does not wait behind calls that would borrow. A level of guarantees refuses no call,
+    /// but an older call of the same key may wait for it.
     pub(super) fn may_wait(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
@@ -318,7 +320,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Returns whether the call is guaranteed its tokens of a word now.
     ///
-    /// `None` if the level before guarantees nothing.
+    /// It returns `None` if the level before is no level of guarantees.
     fn is_guaranteed(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,

@@ -1,31 +1,35 @@
 //! The calls that wait for a tree, in a line for each bucket that refuses.
 //!
-//! A call has one ticket for all of its wait, and older calls have lower ones. It asks only if no older call stands in the
-//! line of a bucket that it takes from. Nothing is taken in advance, because tokens of one level would be used late where
-//! another one holds the call up.
+//! A call has one ticket for all of its wait, and older calls have lower tickets. It *asks*, which means that it tries
+//! to take its costs, only if no older call stands in the line of a bucket that it takes from. Nothing is taken in
+//! advance, because tokens taken at one level would lie idle while another level holds the call up.
 //!
-//! **Where a call stands.** It stands in the line of each bucket that has refused it, until it is served or gives up. So once
-//! two buckets have refused it, no later call takes from either before it, and calls of one dimension each cannot take turns
-//! at keeping it waiting. There is one exception: while a level holds a call up, the call stands in no line of a later level.
-//! Otherwise a user who has no tokens could hold up all users of an organisation. A call that an older one holds up stands in
-//! the line of that bucket, and leaves it when another bucket refuses the call or holds it up.
+//! **Where a call stands.** It stands in the line of each bucket that has refused it, until it is served or gives up.
+//! So once two buckets have refused it, no later call takes from either before it. Calls that each take from one of the
+//! two cannot take turns at keeping it waiting. There is one exception: while a level holds a call up, the call stands
+//! in no line of a later level. Otherwise a user who has no tokens could hold up all users of an organisation. If an
+//! older call holds a call up at a bucket, the call stands in the line of this bucket. It leaves that line when another
+//! bucket refuses it or holds it up.
 //!
-//! **Guarantees.** A call within its guarantee waits behind no call at the next level. One that is beyond it stands in the line
-//! of the guarantee too, if that can ever have its cost. So later calls of the same key leave it the guarantee.
+//! **Guarantees.** A call within its guarantee waits behind no call at the next level. A call that exceeds its
+//! guarantee also stands in the line of the guarantee's bucket, if that can ever have its cost. So later calls of the
+//! same key leave the guarantee to it.
 //!
-//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket has refused or
-//! holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an organisation.
+//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket has refused
+//! or holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an
+//! organisation.
 //!
-//! **The order.** Calls that take from the same buckets are served in the order in which they came: while one waits, wherever
-//! that is, its line is that of a bucket which the others take from too.
+//! **The order.** Calls that take from the same buckets are served in the order in which they came: while one of them
+//! waits, it stands in the line of a bucket that the others take from too.
 //!
-//! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. Of the first level it keeps the place in
-//! each line that it has joined, so no later call takes from these buckets. Once they have its tokens, the same holds of the
-//! next level, and so on.
+//! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. At the first level it keeps its
+//! place in each line that it has joined, so no later call takes from these buckets. Once they have its tokens, the
+//! same is true of the next level, and so on.
 //!
-//! **Wake-ups.** A call leaves its waker before it asks. A settlement gives its tokens back first and then wakes the first
-//! call of each line of its buckets. It also wakes the calls that the bucket has refused within their guarantee. A call that was refused also asks again when its tokens are due. A call whose time is
-//! over does not hold up others, even if no thread polls it. The call behind it looks again at that time.
+//! **Wake-ups.** A call stores its waker before it asks. A settlement gives its tokens back first and then wakes the
+//! first call in the line of each of its buckets. It also wakes the calls that the bucket has refused although they are
+//! within their guarantee. A call that was refused also asks again when its tokens are due. A call whose time is over
+//! does not hold up others, even if no thread polls it. The call behind it looks again at that time.
 
 use crate::concurrency::Expiry;
 use crate::keyed::table::Fingerprint;
@@ -34,7 +38,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 
-/// A line gets another place only while it has fewer than a quarter of those that are free.
+/// A line gets another place only while it has fewer than one place for each four that are free.
 ///
 /// So one line takes a fifth of all places, and ten greedy users leave a tenth of them to the others: (4/5)^10.
 const PART_OF_FREE_PLACES: usize = 4;
@@ -50,12 +54,12 @@ pub(super) struct Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// There is no place for a call.
+/// The reason why there is no place for a call.
 #[derive(Clone, Copy)]
 pub(super) enum Full {
     /// All places are taken.
     Queue,
-    /// A quarter as many calls wait at this bucket as there are free places.
+    /// At least a quarter as many calls wait at this bucket as there are free places.
     Line(Bucket),
 }
 
@@ -64,7 +68,7 @@ pub(super) enum Full {
 pub(super) enum Look {
     /// No older call holds this one up.
     MayAsk,
-    /// An older call does; the call before it in that line no longer counts after this time.
+    /// An older call holds this one up. The call directly before this one counts until this time.
     HeldUp(Option<Expiry>),
 }
 
@@ -79,7 +83,7 @@ pub(super) struct Lines {
 pub(super) struct Waiters {
     /// The calls, by ticket. It never grows beyond its capacity.
     calls: Vec<Waiter>,
-    /// Where they stand, by bucket and then by ticket: the line of a bucket is a part of it.
+    /// Their places, by bucket and then by ticket, so that the line of a bucket is a slice.
     ///
     /// It never grows beyond its capacity, because a call has at most one place for each word of its path.
     standing: Vec<Place>,
@@ -89,12 +93,12 @@ pub(super) struct Waiters {
 
 struct Waiter {
     ticket: Ticket,
-    /// The bucket in whose line the call stood first, to which its place is counted.
+    /// The bucket in whose line the call stood first. The call counts in the share of this bucket.
     first: Bucket,
     expiry: Option<Expiry>,
-    /// The tick at which its tokens are due, or a past one if that is not known.
+    /// The tick at which the call's tokens are due, or a past tick if that is not known.
     due: u64,
-    /// `None` once it was woken.
+    /// `None` once the call was woken.
     waker: Option<Waker>,
 }
 
@@ -103,7 +107,7 @@ struct Waiter {
 struct Place {
     bucket: Bucket,
     ticket: Ticket,
-    /// Whether the bucket has refused the call; otherwise it holds the call up.
+    /// Whether the bucket has refused the call. If not, an older call in its line holds the call up.
     has_refused: bool,
 }
 
@@ -137,7 +141,8 @@ impl Lines {
     /// Returns how many calls wait.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
-        // ORDERING: Relaxed: nothing is published by the number. A call that does not see a waiter came at the same time.
+        // ORDERING: Relaxed: nothing is published by the number. A call that does not see a waiter came at the same
+        // time.
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -161,7 +166,7 @@ impl Lines {
         })
     }
 
-    /// Gives a call that a bucket has refused a place in the line of that bucket. It has to ask again then.
+    /// Gives a call a place in the line of a bucket that has refused it. The call then has to ask again.
     pub(super) fn join(
         &self,
         bucket: Bucket,
@@ -195,14 +200,14 @@ impl Lines {
             Ok(Some(ticket))
         });
         // ORDERING: SeqCst with the fence in `wake`: either a settlement sees that this call waits, or this call's next
-        // question sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
+        // attempt sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
         fence(Ordering::SeqCst);
         added
     }
 
     /// Returns whether the call may ask now. If not, `waker` wakes it when that may have changed.
     ///
-    /// It moves to the line of a bucket for which an older call waits.
+    /// If an older call waits for one of its buckets, the call moves to the line of that bucket.
     pub(super) fn look(
         &self,
         ticket: Ticket,
@@ -230,7 +235,7 @@ impl Lines {
 
     /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
     ///
-    /// If not, it has to look and ask again: the tokens may have come before it joined the line.
+    /// If it did not, it has to look and ask again: the tokens may have come before it joined the line.
     pub(super) fn refused(
         &self,
         ticket: Ticket,
@@ -263,12 +268,12 @@ impl Lines {
         });
     }
 
-    /// Removes a call from the lines in which it does not stand while `bucket` refuses it or holds it up.
+    /// Removes a call from the lines that it has to leave while `bucket` refuses it or holds it up.
     fn leave_others(&self, ticket: Ticket, bucket: Bucket, now: u64) {
         self.leave_where(ticket, now, |place| !place.stays_beside(bucket));
     }
 
-    /// Removes a call from some lines, and wakes those that have become the first.
+    /// Removes a call from some lines, and wakes the calls that have become the first of these lines.
     fn leave_where(&self, ticket: Ticket, now: u64, leaves: impl Fn(&Place) -> bool) {
         // One line at a time, because a waker must run outside the lock.
         while let Some(next) = self.waiters.write(|waiters| {
@@ -280,7 +285,7 @@ impl Lines {
         }
     }
 
-    /// Wakes the calls in the line of each bucket that may ask, after tokens were given back to it.
+    /// Wakes the calls that may ask again, after tokens were given back to these buckets.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
         // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
         fence(Ordering::SeqCst);
@@ -328,7 +333,7 @@ impl Waiter {
 }
 
 impl Waiters {
-    /// Returns the first bucket in whose line a call stands that is older than `ticket`.
+    /// Returns the first of these buckets that has a call in its line that is older than `ticket`.
     pub(super) fn held_up_at(
         &self,
         ticket: Ticket,
@@ -351,7 +356,7 @@ impl Waiters {
         self.places(bucket, now).map(|(_, call)| call)
     }
 
-    /// Returns the places of these calls too.
+    /// Returns the calls that [`line`](Self::line) returns, with their places.
     fn places(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = (&Place, &Waiter)> {
         let start = self.standing.partition_point(|place| place.bucket < bucket);
         let end = start + self.standing[start..].partition_point(|place| place.bucket == bucket);
@@ -360,9 +365,10 @@ impl Waiters {
         calls.filter(move |(_, call)| call.counts(now))
     }
 
-    /// Returns the next call after `last` that may ask the bucket in whose line it stands, with its waker.
+    /// Returns the next call after `last` in the line of a bucket that may ask, with its waker.
     ///
-    /// The first call of the line may ask. So may others that the bucket has refused, because they are within their guarantee.
+    /// The first call of the line may ask. So may others that the bucket has refused, because they are within their
+    /// guarantee.
     fn next_to_ask(&mut self, bucket: Bucket, last: Option<Ticket>, now: u64) -> Option<(Ticket, Option<Waker>)> {
         let places = self.places(bucket, now).map(|(place, _)| place).enumerate();
         let mut asking =
@@ -372,7 +378,7 @@ impl Waiters {
         Some((next, self.call(next)?.waker.take()))
     }
 
-    /// Returns when the call no longer counts that stands before this one in the line of a bucket.
+    /// Returns until when the call counts that stands directly before this one in the line of a bucket.
     fn expiry_before(&self, ticket: Ticket, bucket: Bucket, now: u64) -> Option<Expiry> {
         self.line(bucket, now).rev().find(|before| before.ticket < ticket)?.expiry
     }
@@ -394,9 +400,9 @@ impl Waiters {
         self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
     }
 
-    /// Puts a call into a line, and into that of the guarantee that it is beyond.
+    /// Puts a call into the line of a bucket, and into that of the guarantee that it exceeds.
     ///
-    /// It returns whether the call has to leave others.
+    /// It returns whether the call has to leave other lines.
     fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
         // A call whose time is over may have lost its place to others. It does not wait again.
         if self.index(place.ticket).is_none() {
@@ -414,8 +420,8 @@ impl Waiters {
 
     /// Makes a place for a call that would stand in the line of `bucket`.
     ///
-    /// Calls whose time is over do not count. If one of them has to give up its place, it is returned, because its waker must
-    /// be dropped outside the lock.
+    /// Calls whose time is over do not count. If one of them has to give up its place, it is returned, because its
+    /// waker must be dropped outside the lock.
     fn make_place(&mut self, bucket: Bucket, now: u64) -> Result<Option<Waiter>, Full> {
         let (mut in_all, mut in_line) = (0, 0);
         for call in self.calls.iter().filter(|call| call.counts(now)) {

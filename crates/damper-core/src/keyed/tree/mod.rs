@@ -2,13 +2,13 @@
 
 // | file | idea |
 // |---|---|
-// | `mod` | `QuotaTree`: the words of a path, and what they say |
+// | `mod` | `QuotaTree`: its tables, the buckets of a path, and the checks |
 // | `builder` | `QuotaTreeBuilder`: the levels, their capacities, guarantees, and the bound on what is unsettled |
 // | `decision` | takes the costs of a call from all words, or from none |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire` | the methods by which a call waits |
-// | `waiting` | `Waitable`: which calls hold a call up, and what it asks |
+// | `waiting` | `Waitable`: which calls hold a call up, and when it asks again |
 // | `counts` | how full the tables are, a number for each level |
 // | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |
@@ -40,45 +40,47 @@ use core::marker::PhantomData;
 use decision::Call;
 use lines::Lines;
 
-/// 2^64 divided by the golden ratio, by which the dimensions of a key are told apart.
+/// 2^64 divided by the golden ratio. Multiples of it give a key different buckets in its dimensions.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The unit in which a level says which part of its bursts it keeps: 2^-31 bursts.
+/// A whole burst, in the unit in which a level counts the part of a burst that it keeps: 2^-31 of it.
 const KEPT_IN_FULL: u32 = 1 << 31;
 
 /// The key and the plans of one level: a plan for each dimension.
 type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 
-/// Limits of several levels and dimensions, of which a call takes all or none.
+/// Limits of several levels and dimensions, from which a call takes all its costs or none.
 ///
 /// A level is a kind of key: the user, the team, the organisation. A dimension is what is counted: requests, tokens,
-/// bytes. For each level and dimension a call names a key and the [`Plan`] that this key has. Every key has a bucket of
-/// its own in a table of the level, as in a [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan). For a level or a
-/// dimension that does not apply to a call, pass [`Plan::UNLIMITED`].
+/// bytes. A call passes a *path*: for each level a key, and for each dimension the [`Plan`] that this key has. Every
+/// key has a bucket for each dimension in a table of its level, as in a [`KeyedLimiter` by
+/// plan](crate::KeyedLimiter::by_plan). For a level or a dimension that does not apply to a call, pass
+/// [`Plan::UNLIMITED`].
 ///
 /// # One decision
 ///
-/// A call loads the words of its path, reads the clock once, and decides about all of them. A refusal that this finds writes
-/// nothing. Otherwise the call takes its costs, level by level in the order of the tree. If another call was faster at a
-/// word, and its tokens are gone, the words before get their tokens back, less what has been refilled since. Such a
-/// refusal is [contended](TreeDenied::is_contended).
+/// A call looks at all buckets of its path, reads the clock once, and decides about all of them. If one refuses, the
+/// call writes nothing. Otherwise it takes its costs, level by level in the order of the tree. If another call has
+/// meanwhile taken the tokens of a bucket, this call gives back what it has taken so far, less what has been refilled
+/// since. Such a refusal is [contended](TreeDenied::is_contended).
 ///
-/// No bucket ever allows more than its plan says, whatever the interleaving. All calls take in the same order, which the
-/// tree owns with its tables. So of calls that overlap and refuse one another, one at least was refused for a genuine
-/// reason.
+/// No bucket ever allows more than its plan says, whatever the interleaving. All calls take in the same order of
+/// levels. So if calls that overlap take the tokens from one another, and all are refused, at least one of them was
+/// refused because a limit really lacked the tokens.
 ///
 /// # Guarantees
 ///
-/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of what the next level has, instead of limits. A
-/// call beyond its guarantee borrows what the others do not need.
+/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of what the next level has, instead of
+/// limits. A call beyond its guarantee borrows what the other keys do not need.
 ///
 /// # Estimates
 ///
-/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A refund comes
-/// on top of a bucket's envelope. In any stretch of time, calls from before it give back at most what was unsettled when it
-/// began, and that is at most [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two, unless set. A reservation beyond
-/// that is allowed, but gives nothing back. After its [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as
-/// used in full. One that is forgotten takes up the bound for two times-to-live at most.
+/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A bucket allows
+/// what its plan says, plus what is given back. In any stretch of time, reservations from before it give back at most
+/// what was unsettled when it began. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two,
+/// unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
+/// [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as used in full. A reservation that is leaked
+/// counts as unsettled for at most two times-to-live.
 ///
 /// # Examples
 ///
@@ -110,7 +112,7 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
     levels: [Level; LEVELS],
     dimensions: [&'static str; DIMENSIONS],
-    /// Bounds what is unsettled of each bucket.
+    /// The bounds on the unsettled costs of each bucket.
     bounds: UnsettledBounds,
     lines: Lines,
     clock: C,
@@ -128,7 +130,7 @@ struct Level {
     is_guarantee: bool,
     /// How much of a burst stays for the calls that the level before guarantees; [`KEPT_IN_FULL`] is all of it.
     kept: u32,
-    /// The unsettled costs of keys with the same hash; their number is a power of two.
+    /// The counts of unsettled costs, which buckets share by their hash. Their number is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 
@@ -141,12 +143,12 @@ impl Level {
         if is_guaranteed {
             return 0;
         }
-        // At most the burst. It is rounded to the nearest token.
+        // The result is at most the burst, so the cast keeps it. It is rounded to the nearest token.
         ((u64::from(plan.burst()) * u64::from(self.kept) + u64::from(KEPT_IN_FULL) / 2) / u64::from(KEPT_IN_FULL))
             as u32
     }
 
-    /// Returns the word that counts what is unsettled of a bucket.
+    /// Returns the word that counts the unsettled costs of a bucket.
     ///
     /// Buckets that share a word may give back less than each alone, never more.
     fn unsettled(&self, bucket: Fingerprint) -> &Unsettled {
@@ -168,9 +170,9 @@ fn per_word<T, const LEVELS: usize, const DIMENSIONS: usize>(
 
 #[cfg(feature = "std")]
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> QuotaTree<K, LEVELS, DIMENSIONS> {
-    /// Starts a tree with these levels and dimensions, on the default clock.
+    /// Creates the builder of a tree with these levels and dimensions, on the default clock.
     ///
-    /// A call takes from the first level first. Name the most specific one first: most refusals then cost least.
+    /// A call takes from the first level first. Name the most specific level first, so that most refusals cost little.
     pub fn builder(
         levels: [&'static str; LEVELS],
         dimensions: [&'static str; DIMENSIONS],
@@ -219,8 +221,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Converts what a key of this level owes from its old plans to its new ones.
     ///
-    /// It returns for each dimension whether the debt was converted, as [`KeyedLimiter::replan`](crate::KeyedLimiter::replan)
-    /// says. A level that there is not converts nothing.
+    /// It returns for each dimension whether the debt was converted, as
+    /// [`KeyedLimiter::replan`](crate::KeyedLimiter::replan) says. If there is no such level, it converts nothing.
     pub fn replan(
         &self,
         level: usize,
@@ -247,7 +249,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the bucket of a key in one dimension.
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
-        // Different keys stay different in every dimension.
+        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each.
         Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
     }
 }

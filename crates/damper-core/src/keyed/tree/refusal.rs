@@ -4,7 +4,9 @@ use super::TreeDenied;
 use core::fmt;
 use core::time::Duration;
 
-/// Why a call that would wait for a [`QuotaTree`](crate::QuotaTree) was refused: it took nothing.
+/// The refusal of a call that would have waited for a [`QuotaTree`](crate::QuotaTree).
+///
+/// The call took nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -13,11 +15,11 @@ pub enum TreeRefusal {
     Denied(TreeDenied),
     /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
     QueueFull,
-    /// The calls that wait at one bucket had taken their [share](super::QuotaTreeBuilder::queue) of the places.
+    /// As many calls waited at one bucket as its [share](super::QuotaTreeBuilder::queue) of the places allows.
     LineFull {
         /// The name of the level of the bucket.
         level: &'static str,
-        /// The name of its dimension.
+        /// The name of the dimension of the bucket.
         dimension: &'static str,
     },
     /// The time to wait was over while older calls waited for a bucket that this call takes from.

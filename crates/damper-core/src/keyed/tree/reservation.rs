@@ -88,7 +88,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 {
     /// Takes the costs, one for each dimension, from every level of the path, or takes nothing.
     ///
-    /// They are settled when the true costs are known.
+    /// The caller [settles](TreeReservation::settle) them when the true costs are known.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     /// Takes the costs of a call, or nothing, and counts them as unsettled.
     ///
-    /// It overtakes the calls that wait.
+    /// It does not look whether calls wait, so it can overtake them.
     #[inline]
     pub(super) fn take_to_settle(
         &self,
@@ -180,17 +180,17 @@ where
     ///
     /// Tokens that were not used are given back, except those that a full bucket has no room for, those beyond the
     /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
-    /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked into
-    /// debt, but none beyond [`Quota::max_debt`](crate::Quota::max_debt), also those that another key is guaranteed. Nothing is
-    /// given back to a bucket whose debt was [converted](QuotaTree::replan) since, or that was full since and then used under
-    /// another plan alone. Settle a call that was not made with costs of 0.
+    /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked as
+    /// debt, at most up to [`Quota::max_debt`](crate::Quota::max_debt), even if they are guaranteed to another key.
+    /// Nothing is given back to a bucket whose debt was [converted](QuotaTree::replan) since, or that was full since
+    /// and then used under another plan alone. If the call was not made, settle with costs of 0.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
         let now = tree.clock.now();
         let is_alive = tree.bounds.is_alive(self.taken.since, now);
-        // In the opposite order, and of a guarantee no more than of what it guarantees: else it would have tokens again that
-        // the next level has not.
+        // The levels are settled in the opposite order. A guarantee gets back no more than the next level does.
+        // Otherwise it would promise tokens that the next level does not have.
         let mut most = [u32::MAX; DIMENSIONS];
         for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
             for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
@@ -230,7 +230,7 @@ impl<T: TreeRef> TreeReservation<T> {
         self.costs
     }
 
-    /// Returns the permission: the tightest of the limits.
+    /// Returns the permission of the call, which describes the tightest limit.
     #[must_use]
     pub fn allowed(&self) -> TreeAllowed {
         self.allowed

@@ -1,4 +1,4 @@
-//! The way of a call through the lines of a tree: whom it waits behind, and what it asks.
+//! The wait of a call in the lines of a tree: which calls it waits behind, and when it asks again.
 
 use super::decision::{Call, Plans, Refused, longer};
 use super::lines::{Bucket, Full, Look, Ticket};
@@ -135,7 +135,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Waita
     }
 
     fn refused(&self, path: &Self::Demand, ticket: &Ticket, denied: &TreeDenied) -> bool {
-        // If the call joins the line only now, the tokens may have come before.
+        // If the call joins the line only now, its tokens may have come just before that, and it has to ask again.
         let bucket = path.refused_at(denied);
         self.lines.refused(*ticket, bucket, self.guarantee_of(path)(bucket), self.due(denied), self.clock.now())
     }
@@ -177,10 +177,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         awaited.map(|(level, dimension)| path.bucket(level, dimension))
     }
 
-    /// Returns a function that finds the guarantee that a call is beyond if it has to wait at a bucket.
+    /// Returns a function that finds the guarantee that a call exceeds, for a bucket at which it waits.
     ///
-    /// There is none if it could never have the call's cost. Otherwise a large call that has to borrow would keep the
-    /// guarantee from the small ones of the same key.
+    /// It finds none if the guarantee could never have the call's cost. Otherwise a large call, which can only borrow,
+    /// would keep the guarantee from small calls of the same key.
     fn guarantee_of(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Fn(Bucket) -> Option<Bucket> {
         |bucket| {
             let before = bucket.level().checked_sub(1)?;
@@ -196,16 +196,16 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         denied.retry_after().map_or_else(|| self.clock.now(), |wait| Expiry::after(wait, &self.clock).tick())
     }
 
-    /// Returns the waits until guarantees that the call is beyond now are refilled.
+    /// Returns the waits until the guarantees that the call exceeds now are refilled.
     ///
-    /// Then it no longer waits behind calls that borrow.
+    /// After such a wait the call no longer stands behind calls that borrow.
     fn guaranteed_in(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Iterator<Item = Duration> {
         let words = (0..LEVELS).flat_map(|level| (0..DIMENSIONS).map(move |dimension| (level, dimension)));
         let guarantees =
             words.filter(|&(place, dimension)| self.levels[place].is_guarantee && path.call().takes(place, dimension));
         guarantees.flat_map(move |(place, dimension)| {
             let (level, plan) = (&self.levels[place], &path.plans[place][dimension]);
-            // A guarantee may itself be borrowed from, within a guarantee of the level before.
+            // The level before may guarantee a part of this guarantee. Then calls that borrow have to leave that part.
             [0, level.keep(plan, false)].into_iter().filter_map(move |keep| {
                 let demand = PlannedCheck { plan, n: path.costs[dimension], keep };
                 let refusal = level.table.refusal_planned(path.buckets[place][dimension], demand, &self.clock);
@@ -266,8 +266,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Returns the refusal of a bucket whose tokens belong to the calls that wait.
     ///
-    /// The tokens of the first of them are due in `ticks`.
-    /// Its wait is the longest of that, of the time until the bucket is full, and of the time of one token.
+    /// The tokens of the first of these calls are due in `ticks`. The wait of the refusal is the longest of three:
+    /// `ticks`, the time until the bucket is full, and the time of one token.
     fn denied_until(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
@@ -280,7 +280,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         let frequency = Frequency::from_hertz(self.clock.frequency());
         let token = plan.quota().window().checked_div(plan.quota().limit()).unwrap_or(LONGEST_SLEEP);
         let token = Ticks::within(token, frequency).count().saturating_add(1);
-        // A tick in the past is one beyond half of the range.
+        // A number of ticks above half of the range stands for a time in the past.
         let wait = Ticks::new(if ticks > u64::MAX / 2 { token } else { ticks.max(token) });
         let (remaining, resets_in) = match &full {
             Some(full) => {

@@ -124,7 +124,7 @@ pub(super) struct Fleet {
     /// The events in the order of time, and then of their number.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
-    /// The debt, in parts of a token, and its time, of one exact bucket that decides the same checks.
+    /// The debt of one exact bucket that decides the same checks, in parts of a token, and its time.
     bucket: (u128, u64),
     terms: Terms,
     /// The times at which leased tokens were spent, and how many.
@@ -170,7 +170,7 @@ impl Fleet {
         fleet
     }
 
-    /// Keeps no log of admitted tokens, for which a long simulation has no memory.
+    /// Keeps no log of admitted tokens, because the log of a long simulation would be too large.
     pub(super) fn without_log(mut self) -> Self {
         self.logs = false;
         self
@@ -298,7 +298,7 @@ impl Fleet {
         self.processes.iter_mut().map(|process| std::mem::take(&mut process.tally)).collect()
     }
 
-    /// Asserts that no interval admitted more than the burst and the tokens that dripped in during it.
+    /// Asserts that no interval admitted more than the burst and the tokens refilled during it.
     ///
     /// A decision of the server counts at the time when the server made it.
     pub(super) fn assert_envelope(&self, terms: &Terms) {

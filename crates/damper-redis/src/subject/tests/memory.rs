@@ -11,7 +11,7 @@ fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
 }
 
-/// Up to `(N - 1)/N` of a burst are given twice, as the docs of [`WhenDown`](crate::WhenDown) say.
+/// With `N` processes, up to `(N - 1)/N` of a burst is admitted twice, as [`WhenDown`](crate::WhenDown) says.
 #[test]
 fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     // Four processes have spent their shares of the burst without the server.
@@ -107,7 +107,9 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
     assert!(!pair.takes(1));
 }
 
-/// Without this command the policy would decide an exhausted limit for a minute after one lost request.
+/// The next command goes out after 20 ms, although the limit is exhausted.
+///
+/// Without it the policy would decide for a minute after one lost command.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
@@ -160,7 +162,7 @@ fn charges_that_keep_coming_are_told_within_100_ms() {
     assert!(told >= 98, "{told} of 100");
 }
 
-/// Charges that the lease cannot pay go to the server before its next request.
+/// Charges that the lease cannot pay go to the server before the usual time of the next request.
 ///
 /// With an even load there is a request only twice a second.
 #[test]

@@ -45,7 +45,7 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
     (0..processes).map(traffic).collect()
 }
 
-/// Returns the thousandths of the tokens that only the fleet denied, and the commands per second.
+/// Returns how many of 1,000 tokens only the fleet denied, and the commands of a process per second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     innocent_over(terms, traffic, seconds, NEAR)
 }
@@ -61,9 +61,9 @@ fn innocent_over(terms: Terms, traffic: Vec<Traffic>, seconds: u64, network: Net
     (denied.saturating_sub(all.denied_by_bucket) * 1_000 / (all.allowed + denied), all.commands / seconds / processes)
 }
 
-/// The fleet denies no token that one exact bucket allows: it allows all of these.
+/// The fleet denies at most 25 of 1,000 tokens that one exact bucket allows.
 ///
-/// An earlier version, in which a dry lease denied by itself, denied 2 to 95 % of them.
+/// An earlier version, in which an empty lease was a reason to deny, denied 2 to 95 % of them.
 #[test]
 fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     let cases: [(&str, Terms, Vec<Traffic>, u64); 12] = [
@@ -88,7 +88,7 @@ fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     }
 }
 
-/// A check for the whole burst is denied while other processes hold tokens.
+/// One process takes the whole burst at once, by 1,000 checks.
 #[test]
 fn whole_burst_at_once_is_mostly_allowed() {
     let (denied, _) = innocent(terms(1_000, 1_000), each(1, |_| lumps(1_000, 10 * SECOND)), 60);
@@ -101,7 +101,7 @@ fn paced(per_second: f64) -> Traffic {
     Box::new(move |chance, _| (1, (step * (0.9 + 0.2 * (chance.below(1_000) as f64 / 1_000.0))) as u64))
 }
 
-/// A burst of 100 ms is enough for up to 16 processes, at 95 % of the rate.
+/// A burst of what the rate brings in 100 ms is enough for up to 16 processes, at 95 % of the rate.
 ///
 /// The checks come on time, because the simulated generator is never late. An earlier version counted joint takes in the budget of
 /// commands. It denied 67 of 1,000 paced checks with 12 processes, and 35 with 8.
@@ -123,9 +123,9 @@ fn leases_deny_one_percent_at_most_at_95_percent_load() {
 
 /// A deadline of five round trips is enough if these take 2 to 4 ms, or 4 to 8 ms.
 ///
-/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms and round trips of 2 to 4 ms,
-/// up to 18 of 1,000 checks are denied. Joint tokens must be valid for the deadline: with a fixed validity of 5 ms, those of longer
-/// round trips expired before a check could take them.
+/// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms and round trips of 2 to 4
+/// ms, up to 18 of 1,000 checks are denied. Joint tokens must be valid for the deadline: with a fixed validity of 5 ms, those of
+/// longer round trips expired before a check could take them.
 #[test]
 fn deadline_of_five_round_trips_is_enough() {
     for (one_way, deadline) in [(1_000, 20 * MILLISECOND), (2_000, 40 * MILLISECOND)] {

@@ -46,7 +46,9 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
     }
 }
 
-/// Another 20 may be saved. While the limit has tokens, there may be as many extra takes.
+/// A process may also send 20 commands that it has saved.
+///
+/// While the limit has tokens, it may send as many extra takes as commands.
 #[test]
 fn leasing_process_sends_50_commands_a_second_at_any_load_and_50_extra_below_the_limit() {
     for (per_second, burst) in [(1_000, 100), (1_000, 1_000), (10_000, 1_000), (50_000, 5_000)] {
@@ -61,7 +63,9 @@ fn leasing_process_sends_50_commands_a_second_at_any_load_and_50_extra_below_the
     }
 }
 
-/// Three processes that ask for a tenth of the limit get most of it beside one that asks for all.
+/// Three processes that each ask for a tenth of the limit get four fifths of that.
+///
+/// A fourth process asks for five times the limit.
 #[test]
 fn modest_processes_get_tokens_beside_a_greedy_one() {
     for (per_second, burst) in [(2_000, 200), (2_000, 2_000), (10_000, 1_000)] {

@@ -22,7 +22,9 @@ pub(super) struct Server {
     terms: Terms,
     /// The length of leases in µs.
     pub(super) lease: u64,
-    /// The tokens that holders may still have since the server lost the limit. They only show in replies.
+    /// The tokens that processes may still hold from before the server lost the limit.
+    ///
+    /// They only show in replies.
     pub(super) lost: u32,
     version: u64,
     at: u64,
@@ -65,7 +67,7 @@ impl Server {
     }
 
     fn owed(&self) -> u64 {
-        // In the tests it is at most the deepest debt.
+        // In the tests the result is at most the deepest debt, so the cast keeps it.
         self.debt.div_ceil(self.part()) as u64
     }
 
@@ -98,7 +100,7 @@ impl Server {
             Command::ByPlan(_) => unreachable!("no limit of a subject is by plan"),
         }
         let owed = self.owed();
-        // `frac` is the part of the next token that has dripped in.
+        // `frac` is the part of the next token that has been refilled.
         let frac = (u128::from(owed) * self.part() - self.debt) as u64;
         let full_at = now + (self.debt / u128::from(self.terms.rate.tokens().max(1))) as u64 + 1;
         let level =
