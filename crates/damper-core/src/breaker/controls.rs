@@ -44,7 +44,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
         BreakerStatus::new(current, state, left, counts, self.is_metrics_only(), self.parts(current))
     }
 
-    /// Returns the parts of the calls that pass, if the breaker is returning.
+    /// Returns the share of calls that pass while the breaker is returning, in parts of a [`Ramp`](crate::Ramp).
     fn parts(&self, current: Snapshot<u64>) -> Option<u32> {
         while let Phase::Returning { .. } = current.phase() {
             let settings = self.settings();

@@ -78,7 +78,7 @@ impl<P> SetQueue<P> {
         if self.turn.take().is_ok() {
             return Ok(Position::First);
         }
-        // The oldest comes first, so none gives way.
+        // The oldest comes first, so a newcomer displaces no call. It is refused only if the queue is full.
         match self.others.join(&self.turn, NOW, |_| (), None, waker.clone()) {
             Ok(queued) => Ok(queued.map_or(Position::First, |queued| Position::Behind(queued.place))),
             Err(_) => Err(LimitSetRefusal::QueueFull),

@@ -184,8 +184,8 @@ impl<C: Clock> KeyedReservation<'_, C> {
     /// - A call that used fewer tokens gives the rest back, whether their time has come or not. Waiters then profit as
     ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used if the bucket that it was
     ///   taken from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
-    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction. A key that had no slot gives tokens back only if
-    ///   [`cancel`](Self::cancel) would.
+    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction.
+    /// - A key that had no slot gives tokens back only if [`cancel`](Self::cancel) would.
     /// - A call that used more is charged the excess, as by [`charge`](crate::KeyedLimiter::charge), into debt if
     ///   necessary.
     ///

@@ -260,7 +260,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Returns the tier that the function gives a key.
+    /// Returns the tier that the builder's function gives a key, or the only tier that there is.
+    ///
+    /// A tier that `set_tier` gave the key does not count here.
     pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
         self.tiers.own(fingerprint, key, &self.table)
     }

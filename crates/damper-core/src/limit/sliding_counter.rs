@@ -198,9 +198,9 @@ impl windows::WindowCounts for SlidingCounts {
         } else {
             (self.current, there, self.window.ends_in + line.window())
         };
-        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` fits `room`. `count`
-        // is larger than `room`. Otherwise they would be allowed now, or when the next window begins. So `rest` is at
-        // most a window.
+        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` is at most `room`, both
+        // in parts of a token (`weighted` explains the -1). `rest` is at most a window, because `count` exceeds `room`:
+        // otherwise the tokens would be allowed now, or the current count would leave room for them.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }

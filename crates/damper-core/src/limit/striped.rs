@@ -40,8 +40,8 @@ const MOST_STRIPES: usize = 64;
 /// It distributes its tokens to stripes. So most checks read no clock and write only to a cache line that no other core
 /// uses.
 ///
-/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest, and a cost above that exceeds the
-/// burst. Bucket and stripes together keep the quota. A check looks at the bucket and at the stripes one after another,
+/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest. A cost above what the
+/// bucket can hold is always refused, as one that exceeds the burst. Bucket and stripes together keep the quota. A check looks at the bucket and at the stripes one after another,
 /// and is refused only if all of them together have too few tokens. It does not see tokens that another thread is moving
 /// between them at that moment.
 ///

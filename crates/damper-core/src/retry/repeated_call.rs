@@ -22,8 +22,9 @@ use core::fmt;
 /// # Cancel safety
 ///
 /// Dropping the future drops the attempts in flight, and no other one is made. A retry that was withdrawn from a budget is spent. A pacer
-/// does not learn from a dropped attempt, and a sleep in a [schedule](crate::throttle::Strategy::schedule) loses the place. Polled again
-/// after it was ready, the future of a `Hedge` makes the call again, and the others are pending.
+/// does not learn from a dropped attempt. A call that is dropped while it sleeps loses its place in the
+/// [schedule](crate::throttle::Strategy::schedule). Polled again after it was ready, the future of a `Hedge` makes the call again. Those of a
+/// `Retry` and of a `Pacer` stay pending.
 #[must_use = "nothing is called before it is awaited"]
 pub struct RepeatedCall<P, O> {
     pub(crate) policy: P,

@@ -37,7 +37,9 @@ const FALLEN: f64 = 0.7;
 /// The higher one is that of a window with few calls in flight.
 const KEPT_BACKGROUND: f64 = 0.8;
 
-/// The time in which the usual share of overloaded calls falls to a lower one.
+/// The time constant with which the background falls towards a lower share of overloaded calls.
+///
+/// A window of this length or longer takes it all the way.
 const BACKGROUND_FADES: Duration = Duration::from_secs(10);
 
 /// The successes that make a reading even if more calls were overloaded.

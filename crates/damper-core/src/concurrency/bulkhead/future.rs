@@ -42,7 +42,7 @@ impl<B: SlotRef, S: Sleep> PermitFuture<B, S> {
         Self { acquire: Some(acquire), place: None, sleep, sleeping: None }
     }
 
-    /// Polls for a slot of this limit; ready when one is taken.
+    /// Polls for a slot of this limit. It is ready with the slot, or with the refusal.
     fn poll_slot(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<SlotOf<B>> {
         let mut this = self.project();
         let Some(PermitRequest { limit: Ok(limit), wish }) = this.acquire else { return Poll::Pending };

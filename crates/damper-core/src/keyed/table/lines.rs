@@ -140,9 +140,9 @@ impl SharedLines {
         }
     }
 
-    /// Creates lines and fixed words in `words` words, at least one of each.
+    /// Creates lines and fixed words, which together take about `words` words.
     ///
-    /// `tiers` is 0 if all keys are in one.
+    /// There is at least a line of one word. Each group has `tiers` fixed words. `tiers` is 0 if all keys are in one tier.
     #[cfg(feature = "alloc")]
     pub(super) fn new(words: usize, tiers: usize) -> Self {
         let in_group = LINE * LINES_IN_GROUP;

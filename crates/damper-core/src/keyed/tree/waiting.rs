@@ -191,7 +191,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         }
     }
 
-    /// Returns the tick at which a refused call has its tokens, as far as is known.
+    /// Returns the tick at which a refused call has its tokens, or the present one if no wait is known.
     fn due(&self, denied: &TreeDenied) -> u64 {
         denied.retry_after().map_or_else(|| self.clock.now(), |wait| Expiry::after(wait, &self.clock).tick())
     }

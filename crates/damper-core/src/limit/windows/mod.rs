@@ -342,9 +342,9 @@ impl<W: Windowed> UnderQuota for W {
     }
 }
 
-/// Returns how many windows a number may be ahead.
+/// Returns how many windows a word's number may be ahead of the clock's.
 ///
-/// It is a quarter of the numbers that differ, or of those that fit a position if these are fewer.
+/// It is a quarter of the numbers that the field `number` can hold, or of those that a position can hold if these are fewer.
 fn most_ahead(line: &WindowLine, number: Field) -> u64 {
     1 << (line.number_bits(number) - 2)
 }

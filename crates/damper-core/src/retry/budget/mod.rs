@@ -14,7 +14,7 @@
 // | `retry_bucket` | `RetryBucket`: a bucket that calls fill |
 // | `retry_throttle` | `RetryThrottle`: gRPC's token count |
 // | `retry_quota` | `RetryQuota`: AWS's retry quota |
-// | `tokens` | `Tokens`: a count that outcomes change, under both |
+// | `tokens` | `Tokens`: the count in a `RetryThrottle` and a `RetryQuota`, which outcomes change |
 // | `config` | `RetryBudgetConfig` and its builder |
 // | `ratio` | `Ratio`: retries per call, in thousandths |
 
