@@ -87,7 +87,9 @@ struct World {
     complaint: Option<&'static str>,
 }
 
-/// The ticks of a second. They are about as many as the tokens, so a tick brings a part of a token or a few of them.
+/// The ticks of a second.
+///
+/// They are about as many as the tokens, so a tick brings a part of a token or a few of them.
 const FREQUENCY: u64 = 1_000;
 
 impl World {
