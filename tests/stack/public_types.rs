@@ -679,8 +679,20 @@ const ELSEWHERE: [&str; 8] =
 fn types_of_stores_have_the_traits_users_expect() {
     use damper::store::*;
 
+    #[derive(Debug)]
+    struct Numbers;
+
+    impl Template<String> for Numbers {
+        type Value = u32;
+
+        fn create(&self, _: &String) -> u32 {
+            0
+        }
+    }
+
     table! {
         BoundedStore<String, u32>: shared defaulted,
+        Keyed<String, Numbers>: shared,
         damper::KeyedBulkhead<String>: shared,
         damper::throttle::KeyedThrottle<String>: shared defaulted,
     }

@@ -20,12 +20,12 @@ use http::{Request, Response};
 /// the request carries already, such as that of tonic's `Request::set_timeout`. It covers the call and the body of its
 /// response. The layer puts it into the request's extensions, where inner layers find it.
 ///
-/// The server gets the time left minus a [margin](ClientDeadlineLayer::margin), in the [header](ClientDeadlineLayer::header) that you choose. A gRPC
+/// The server gets the time left minus a `margin`, in the `header` that you choose. A gRPC
 /// request carries it in `grpc-timeout`. Nothing is sent once the time is spent. A [`RetryLayer`](crate::RetryLayer) inside updates
 /// the header for each attempt.
 ///
 /// The error of a call that took too long has a [`DeadlineExceeded`](damper_core::DeadlineExceeded) among its sources, see
-/// [`find_in`](damper_core::DeadlineExceeded::find_in). With the [protocol](ClientDeadlineLayer::protocol) gRPC it is the status `DEADLINE_EXCEEDED`. The
+/// [`find_in`](damper_core::DeadlineExceeded::find_in). With the `protocol` gRPC it is the status `DEADLINE_EXCEEDED`. The
 /// service's own errors are boxed.
 ///
 /// Put it outside of all other layers of a client, so that retries and waits share the one deadline.

@@ -25,7 +25,7 @@ use http::{HeaderName, Request, Response};
 /// | before the response | `504 Gateway Timeout`; the service's future is dropped |
 /// | while the body streams | the data so far, and then a broken connection or stream; the service's body is dropped |
 ///
-/// The client's timeout is in the [header](DeadlineLayer::header) that you choose. A gRPC request carries it in
+/// The client's timeout is in the `header` that you choose. A gRPC request carries it in
 /// `grpc-timeout`, and the response is the status `DEADLINE_EXCEEDED`, in the trailers of a body that has begun. Without a valid timeout,
 /// the server's own applies. So a client can shorten it, but never lengthen it.
 ///
