@@ -256,9 +256,9 @@ async fn two_orders_of_the_setters_make_one_call_of_the_same_four_requests() {
     }
 }
 
-/// Makes a boxed client for every subset of these setters that has at most as many as there are tokens in the brackets.
+/// Makes a boxed client for each subset of at most as many setters as the brackets have tokens.
 ///
-/// Each subset is a type of its own, which takes the compiler half a second. What one part does to another shows with the two.
+/// Each subset is a type of its own, which takes the compiler half a second. Two parts show how one changes the other.
 macro_rules! few {
     ($stack:expr, $clients:ident, [$($left:tt)*];) => {
         $clients.extend([$stack.boxed(transport())]);
