@@ -143,9 +143,11 @@ impl Error for NotSent {}
 ///
 /// The call was not made then, so the error says nothing about the server.
 ///
-/// Refusals are [`CircuitOpen`], [`Denied`], [`LimitSetDenied`], [`LimitSetRefusal`], `TreeDenied`, `TreeRefusal`, [`Throttled`], [`PaceTooSlow`], [`BulkheadFull`] and
-/// `NotAdmitted`, those of your own gates in a [`CallError`](crate::CallError) or in an `AnyRefusal`, and errors with [`NotSent`] as their
-/// source. Breakers and throttles ignore them by default, and retries end with them. A classifier of your own can ask this too.
+/// Refusals are [`CircuitOpen`](crate::CircuitOpen), [`Denied`](crate::Denied), [`LimitSetDenied`](crate::LimitSetDenied),
+/// [`LimitSetRefusal`](crate::concurrency::LimitSetRefusal), `TreeDenied`, `TreeRefusal`, [`Throttled`](crate::throttle::Throttled),
+/// [`PaceTooSlow`](crate::throttle::PaceTooSlow), [`BulkheadFull`](crate::BulkheadFull) and `NotAdmitted`, those of your own gates in a
+/// [`CallError`](crate::CallError) or in an `AnyRefusal`, and errors with [`NotSent`] as their source. Breakers and throttles ignore
+/// them by default, and retries end with them. A classifier of your own can ask this too.
 ///
 /// # Examples
 ///
