@@ -82,7 +82,7 @@ use never::Impossible;
 pub use never::Never;
 #[cfg(feature = "alloc")]
 pub use paces::{PacerSource, Paces, SelectedPacer};
-pub use per_key::{AskKey, AskKeyCost, KeyOf, PerKey};
+pub use per_key::{KeyOf, PerKey};
 #[cfg(feature = "alloc")]
 use per_key::{GateOfKey, GateStore};
 pub use permit::{Permit, Standing};
