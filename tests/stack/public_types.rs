@@ -384,7 +384,6 @@ fn types_of_the_live_page_have_the_traits_users_expect() {
         LivePageError: cloned error,
         LiveService: shared cloned,
         LiveToken: shared cloned,
-        LiveTokenError: value error,
         LiveRecorder: debug cloned defaulted,
         <LiveService as tower::Layer<()>>::Service: shared cloned,
         Latencies: shared cloned,
