@@ -191,7 +191,6 @@ fn types_of_words_have_the_traits_users_expect() {
         Contents: key,
         Header: shared cloned,
         HeaderError: value error,
-        HeaderPart: key displayed,
     }
 }
 
