@@ -408,7 +408,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         PerHostBuilder: shared,
         Single: shared cloned,
         SingleBuilder: shared,
-        HostListener: shared,
         AtHead: shared cloned defaulted,
         AtBodyEnd: shared cloned defaulted,
         BodyEnd<'static>: debug,

@@ -191,7 +191,7 @@ pub mod wire;
 
 pub use body_lines::BodyLines;
 pub use circuit_breaker::{
-    CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
+    CircuitBreak, CircuitBreakerLayer, PerHost, PerHostBuilder, Single, SingleBuilder,
 };
 pub use client_gate::ClientGate;
 pub use completion::{

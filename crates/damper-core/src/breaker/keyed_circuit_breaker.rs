@@ -181,7 +181,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         F: Fn(StateChange, &K) + Send + Sync + 'static,
     {
         let callback: Arc<KeyCallback<K>> = Arc::new(callback);
-        self.with_listeners(move |key| KeyListener { key: key.clone(), callback: Arc::clone(&callback) })
+        self.with_listeners(move |key| KeyListener::new(key.clone(), Arc::clone(&callback)))
     }
 
     /// Gives each breaker a listener of its own, created by `listener_of`. Call it before the first use.
@@ -365,11 +365,20 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 /// A callback for the state changes of all breakers.
 type KeyCallback<K> = dyn Fn(StateChange, &K) + Send + Sync;
 
-/// Calls the callback of [`KeyedCircuitBreaker::on_state_change`] with the key of a breaker.
+/// Calls a callback with the key of a breaker, for each change of its state.
+///
+/// It is the listener of the breakers with a [callback](KeyedCircuitBreaker::on_state_change).
 #[cfg(feature = "alloc")]
 pub struct KeyListener<K> {
     key: K,
     callback: Arc<KeyCallback<K>>,
+}
+
+impl<K> KeyListener<K> {
+    /// Creates the listener of the breaker with this key.
+    pub fn new(key: K, callback: Arc<dyn Fn(StateChange, &K) + Send + Sync>) -> Self {
+        Self { key, callback }
+    }
 }
 
 impl<K> OnStateChange for KeyListener<K> {
