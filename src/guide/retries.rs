@@ -62,7 +62,7 @@
 //!   the server rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in
 //!   flight.
 //! - **damper's own refusals are never retried**: an open circuit, a limit, a deadline.
-//!   [`AnyError::judge`](crate::retry::AnyError::judge) finds them in an error's chain of sources, and breakers ignore
+//!   [`EveryErr::judge`](crate::retry::EveryErr::judge) finds them in an error's chain of sources, and breakers ignore
 //!   them.
 //! - **Too short a deadline is not the server's fault.** A 504, or a call that hangs until its deadline, counts against the
 //!   server only if the call had as much time as most of the host's successes took before its failures began. Until ten
@@ -205,7 +205,7 @@
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use damper::Retry;
-//! use damper::retry::{AnyError, Failure};
+//! use damper::retry::{EveryErr, Failure};
 //! use std::time::Duration;
 //!
 //! struct Answer {
@@ -217,7 +217,7 @@
 //!     Ok(Answer { status: 429, retry_after }) => Some(Failure::THROTTLED.retry_after(*retry_after)),
 //!     Ok(Answer { status: 502..=504, retry_after }) => Some(Failure::TRANSIENT.retry_after(*retry_after)),
 //!     Ok(_) => None,
-//!     Err(error) => Some(AnyError::judge(error)),
+//!     Err(error) => Some(EveryErr::judge(error)),
 //! });
 //! let answer = retry.call(|_| Ok(Answer { status: 200, retry_after: None }));
 //! assert!(answer.is_ok_and(|answer| answer.status == 200));

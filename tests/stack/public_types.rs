@@ -318,7 +318,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         RetryError<std::fmt::Error>: key error,
         GaveUp: key displayed,
         Failure: key,
-        AnyError: key defaulted,
+        EveryErr: key defaulted,
         Backoff: key defaulted,
         RetrySchedule: key,
         Live<Duration>: shared,
@@ -547,7 +547,6 @@ fn types_for_any_service_have_the_traits_users_expect() {
         GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
         Plain<Throttle>: shared cloned,
         Plain<Breaker>: shared cloned,
-        EveryErr: shared cloned defaulted,
         OkOrErr: shared cloned defaulted,
     }
 }

@@ -11,7 +11,7 @@ use core::iter::successors;
 use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
-use damper_core::retry::{AnyError, Failure, RetryError};
+use damper_core::retry::{EveryErr, Failure, RetryError};
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
@@ -184,7 +184,7 @@ impl GrpcRetries {
 
     #[cold]
     fn judge_error(&self, error: &(dyn Error + 'static)) -> Failure {
-        if !AnyError::judge(error).may_retry() {
+        if !EveryErr::judge(error).may_retry() {
             return Failure::FATAL;
         }
         if is_unseen(error) {

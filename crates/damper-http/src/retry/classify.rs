@@ -6,7 +6,7 @@ use core::error::Error;
 use core::iter::successors;
 use damper_core::gate::{Ending, Verdict};
 use damper_core::internal::source_of;
-use damper_core::retry::{AnyError, Failure};
+use damper_core::retry::{EveryErr, Failure};
 use http::StatusCode;
 use std::io;
 
@@ -84,7 +84,7 @@ impl TransientFailures {
             }
             Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
             Err(error) => {
-                let failure = AnyError::judge(error);
+                let failure = EveryErr::judge(error);
                 Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
             }
         }
