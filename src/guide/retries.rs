@@ -87,7 +87,6 @@
 //! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 //! use damper::http::{
 //!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, TimeoutUnit,
-//!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
 //! use damper::tower::GateLayer;
@@ -111,8 +110,8 @@
 //!     .map_err(CallError::into_boxed)
 //!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(Statuses::judge_boxed))
 //!     .map_err(RetryError::into_boxed)
-//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
-//!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
+//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(Statuses::failure_boxed))
+//!     .layer(HedgeLayer::new(hedge).when(Statuses::failure_boxed))
 //!     .map_err(CallError::into_boxed)
 //!     .layer(ThrottleLayer::per_host().classify(Statuses::judge_boxed))
 //!     .map_err(CallError::into_boxed)

@@ -496,7 +496,6 @@ fn types_of_http_have_the_traits_users_expect() {
         HttpRetries: shared cloned,
         BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
         Idempotent: key defaulted,
-        TransientFailures: key defaulted,
         HostBudgets: shared cloned,
         // hedges
         HedgeLayer<Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,

@@ -1,12 +1,11 @@
 //! A call ends with the body of its response.
 
 use super::{
-    AfterHead, AtHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead,
-    Statuses,
+    AfterHead, AtHead, BodyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead, Statuses,
 };
 use core::fmt;
 use damper_core::gate::{Ending, Permit, Verdict};
-use damper_core::{CallError, breaker};
+use damper_core::{CallError, Reads, breaker};
 use http::Response;
 use http_body::Body;
 
@@ -48,7 +47,7 @@ impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     }
 }
 
-impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtBodyEnd<V> {
+impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtBodyEnd<V> {
     const FOLLOWS_BODY: bool = true;
     type Body<P: Permit> = ObservedBody<R, P>;
     type Error = CallError<E, N>;
@@ -89,8 +88,8 @@ impl<V> fmt::Debug for AtBodyEnd<V> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyErrors;
 
-impl ClassifyEnd for BodyErrors {
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+impl Reads<BodyEnd<'_>, Verdict> for BodyErrors {
+    fn read_from(&self, end: &BodyEnd<'_>) -> Verdict {
         Verdict::of(if matches!(end, BodyEnd::Error) { Ending::Broken } else { Ending::Success })
     }
 }

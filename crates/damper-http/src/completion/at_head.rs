@@ -39,7 +39,7 @@ impl<V> AtHead<V> {
     }
 }
 
-impl<R, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtHead<V> {
+impl<R, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtHead<V> {
     const FOLLOWS_BODY: bool = false;
     type Body<P: Permit> = R;
     type Error = CallError<E, N>;
@@ -48,12 +48,12 @@ impl<R, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtHead<V> {
     #[inline(always)]
     fn head(&mut self, response: &Response<R>) -> AfterHead {
         telemetry::log_grpc_judged_by_http(response);
-        AfterHead::Ended(self.classify.verdict(Ok(&ResponseHead::of(response))))
+        AfterHead::Ended(self.classify.classify(Ok(&ResponseHead::of(response))))
     }
 
     #[inline]
     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
-        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+        (self.classify.classify(Err(&error)), CallError::Failed(error))
     }
 
     #[inline]

@@ -30,7 +30,7 @@ pub(crate) use held_call::{HeldCall, Pending};
 pub use held_permit::HeldPermit;
 use min_budget::MeasuredCall;
 pub use min_budget::MinBudget;
-pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
+pub use observed_body::{BodyEnd, ObservedBody};
 pub use statuses::{EveryStatus, Statuses};
 use time_given::TimeGiven;
 pub(crate) use while_body_lasts::OverloadInTrailers;

@@ -17,7 +17,7 @@ use damper_core::time::TokioSleep;
 /// | question | answer |
 /// |---|---|
 /// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](crate::Idempotent), if their body is a [`ReplayableBody`](crate::ReplayableBody). All others are passed on, and do not count |
-/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`TransientFailures`](crate::TransientFailures), or [`when`](Self::when) |
+/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`Statuses::failure`](crate::Statuses::failure), or [`when`](Self::when) |
 /// | how often? | as [`max_extra`](damper_core::retry::HedgeConfigBuilder::max_extra) and the [budget](Hedge::budget) allow: by default 2 % of the calls, and 10 |
 /// | what is a latency? | the time to the head of the response |
 ///
@@ -140,7 +140,7 @@ impl<C, B, V, K: Copy, Z: Clone, N> HedgeLayer<C, B, HttpRetries<V, K>, Z, N> {
     /// Sets which responses and errors may be overtaken by another attempt.
     ///
     /// They do not end the call while another attempt may do better. Default:
-    /// [`TransientFailures`](crate::TransientFailures).
+    /// [`Statuses::failure`](crate::Statuses::failure).
     ///
     /// The closure names the service's error, as that of [`RetryLayer::when`](crate::RetryLayer::when) does. Give both
     /// layers the same.

@@ -3,7 +3,6 @@
 use crate::tokio_clock::TokioClock;
 use damper::http::{
     Budgets, BufferedBody, Head, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
-    TransientFailures,
 };
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
@@ -373,7 +372,7 @@ async fn budgets_need_not_be_cloneable() {
     let budgets = Apart { reads: Allowance { left: 1.into(), ..Allowance::default() }, ..Apart::default() };
     let layer = RetryLayer::new(retry(clock()))
         .budgets(budgets)
-        .when(|response: Result<&ResponseHead<'_>, &io::Error>| TransientFailures::judge(response.map_err(|e| e as _)));
+        .when(|response: Result<&ResponseHead<'_>, &io::Error>| Statuses::failure(response.map_err(|e| e as _)));
     let server = Server::statuses([503]);
     for (method, calls) in [(Method::GET, 2), (Method::PUT, 3), (Method::GET, 4)] {
         send(layer.clone().layer(server.clone()), request(method)).await.unwrap();
@@ -624,7 +623,7 @@ async fn closure_chooses_what_is_retried() {
         RetryLayer::new(retry(clock())).when(|response: Result<&ResponseHead<'_>, &io::Error>| match response {
             Ok(head) if head.status == StatusCode::CONFLICT => Some(Failure::TRANSIENT),
             Ok(_) => None,
-            Err(error) => TransientFailures::judge(Err(error)),
+            Err(error) => Statuses::failure(Err(error)),
         });
     let server = Server::statuses([409, 503]);
     let status = send(layer.layer(server.clone()), request(Method::GET)).await.unwrap();
