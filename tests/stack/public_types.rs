@@ -634,7 +634,6 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         // sources
         Sources: shared,
         Format: shared cloned,
-        Origin: shared cloned,
         // mistakes
         ConfigError: error,
         Problem: shared cloned displayed,
