@@ -210,7 +210,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
         Logged<RateLimiter>: shared,
         Logged<&'static RateLimiter>: shared cloned,
         Decision: key displayed,
-        DecisionAnswer: key displayed,
     }
 }
 
