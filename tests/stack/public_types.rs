@@ -665,8 +665,8 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 8] =
-    ["ByKey", "HeldPermit", "ObservedBody", "PacedSink", "PacedStream", "PerKey", "RetryLayer", "Retrying"];
+const ELSEWHERE: [&str; 7] =
+    ["ByKey", "HeldPermit", "ObservedBody", "Paced", "PerKey", "RetryLayer", "Retrying"];
 
 #[test]
 fn types_of_stores_have_the_traits_users_expect() {
