@@ -202,7 +202,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
 
     table! {
         Shadowed<RateLimiter>: shared,
-        ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
         // decision log
         DecisionLog: shared,
