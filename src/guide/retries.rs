@@ -307,7 +307,7 @@
 //!
 //! A common budget for many servers lets a failing one use up the retries of the others. A `RetryLayer` can have a
 //! budget per host, in bounded memory: `RetryLayer::new(Retry::new(3)).budget_per_host(RetryBudgetConfig::DEFAULT)`.
-//! With a hedge inside it, give both layers the same `http::HostBudgets`, by `budgets`.
+//! With a hedge inside it, give both layers the same `http::Hosts`, by `budgets`.
 //!
 //! # A second server
 //!

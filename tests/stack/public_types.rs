@@ -430,7 +430,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         Statuses: key defaulted,
         EveryStatus: key defaulted,
         WhileBodyLasts: shared cloned defaulted,
-        AfterHead: debug,
         ClientGate<Arc<Bulkhead>>: shared cloned,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
@@ -480,10 +479,10 @@ fn types_of_http_have_the_traits_users_expect() {
         BoxedClient<()>: shared cloned,
         BoxedBody: debug,
         // pacing
-        PacingLayer<HostPacers, HttpProtocol, Pacing>: shared cloned,
-        PacingLayer<HostPacers, HttpProtocol, PaceOnly<TokioSleep>>: shared cloned,
-        PacingService<Service, HostPacers, HttpProtocol, Pacing>: shared cloned,
-        HostPacers: shared cloned,
+        PacingLayer<Hosts<damper::throttle::Pacer>, HttpProtocol, Pacing>: shared cloned,
+        PacingLayer<Hosts<damper::throttle::Pacer>, HttpProtocol, PaceOnly<TokioSleep>>: shared cloned,
+        PacingService<Service, Hosts<damper::throttle::Pacer>, HttpProtocol, Pacing>: shared cloned,
+        Hosts<damper::throttle::Pacer>: shared cloned,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
@@ -494,7 +493,7 @@ fn types_of_http_have_the_traits_users_expect() {
         HttpRetries: shared cloned,
         BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
         Idempotent: key defaulted,
-        HostBudgets: shared cloned,
+        Hosts<RetryBudget>: shared cloned,
         // hedges
         HedgeLayer<Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
         Hedging<Service, Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
@@ -664,8 +663,7 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 7] =
-    ["ByKey", "HeldPermit", "ObservedBody", "Paced", "PerKey", "RetryLayer", "Retrying"];
+const ELSEWHERE: [&str; 7] = ["ByKey", "HeldPermit", "ObservedBody", "Paced", "PerKey", "RetryLayer", "Retrying"];
 
 #[test]
 fn types_of_stores_have_the_traits_users_expect() {

@@ -1,9 +1,8 @@
 //! A call ends with the body of its response.
 
-use super::{
-    AfterHead, AtHead, BodyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead, Statuses,
-};
+use super::{AtHead, BodyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead, Statuses};
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict};
 use damper_core::{CallError, Reads, breaker};
 use http::Response;
@@ -52,11 +51,11 @@ impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtB
     type Body<P: Permit> = ObservedBody<R, P>;
     type Error = CallError<E, N>;
 
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         match Completion::<R, E, N>::head(&mut self.head, response) {
             // A body cannot turn a failure into a success.
-            AfterHead::Ended(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
-                AfterHead::GoesOn(verdict)
+            ControlFlow::Break(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
+                ControlFlow::Continue(verdict)
             }
             failed => failed,
         }

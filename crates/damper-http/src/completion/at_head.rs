@@ -1,8 +1,9 @@
 //! A call ends with the head of its response.
 
-use super::{AfterHead, ClassifyResponse, Completion, HeldPermit, ResponseHead, Statuses};
+use super::{ClassifyResponse, Completion, HeldPermit, ResponseHead, Statuses};
 use crate::telemetry;
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::CallError;
 use damper_core::gate::{Permit, Verdict};
 use http::Response;
@@ -46,9 +47,9 @@ impl<R, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtHead<V>
 
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         telemetry::log_grpc_judged_by_http(response);
-        AfterHead::Ended(self.classify.classify(Ok(&ResponseHead::of(response))))
+        ControlFlow::Break(self.classify.classify(Ok(&ResponseHead::of(response))))
     }
 
     #[inline]

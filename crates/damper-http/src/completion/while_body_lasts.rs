@@ -1,10 +1,9 @@
 //! A call is held while the body of its response lasts, and judged by the head.
 
-use super::{
-    AfterHead, BodyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, ObservedBody, ResponseHead, statuses,
-};
+use super::{BodyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, ObservedBody, ResponseHead, statuses};
 use alloc::boxed::Box;
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict};
 use damper_core::{CallError, Reads};
 use http::Response;
@@ -49,12 +48,12 @@ impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for Whi
     type Error = CallError<E, N>;
 
     #[inline]
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         let verdict = self.classify.classify(Ok(&ResponseHead::of(response)));
         if verdict.ending != Ending::Success {
             self.told = Some(Box::new(verdict));
         }
-        AfterHead::GoesOn(verdict)
+        ControlFlow::Continue(verdict)
     }
 
     #[inline]

@@ -112,7 +112,7 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     ///
     /// Default: none but that of the [hedge](Hedge::budget).
     ///
-    /// Give it the [`HostBudgets`](crate::HostBudgets) of the [`RetryLayer`](crate::RetryLayer) around: the retries and hedges of a host
+    /// Give it the budgets of the [`Hosts`](crate::Hosts) of the [`RetryLayer`](crate::RetryLayer) around: the retries and hedges of a host
     /// then take from one budget, and a host that fails leaves the others theirs. Only the retries count the calls.
     ///
     /// # Examples
@@ -120,15 +120,14 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Retry;
-    /// use damper::http::{HedgeLayer, HostBudgets, RetryLayer};
+    /// use damper::http::{HedgeLayer, Hosts, RetryLayer};
     /// use damper::retry::{Hedge, HedgeConfig, RetryBudgetConfig};
     ///
     /// # async fn sleep(_: std::time::Duration) {}
-    /// let budgets = HostBudgets::new(RetryBudgetConfig::DEFAULT, 1024)?;
+    /// let budgets = Hosts::budgets(RetryBudgetConfig::DEFAULT);
     /// let retries = RetryLayer::sleeping_by(Retry::new(3), sleep).budgets(budgets.clone());
     /// let hedges = HedgeLayer::sleeping_by(Hedge::new(HedgeConfig::DEFAULT), sleep).budgets(budgets);
     /// # let _ = (retries, hedges);
-    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {

@@ -1,13 +1,13 @@
 //! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
-use super::{Budgets, GiveUp, HostBudgets, Retrying};
-use crate::ResponseHead;
+use super::{Budgets, GiveUp, Retrying};
+use crate::{Hosts, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::internal::split_budget;
-use damper_core::retry::{Failure, GaveUp, Retry, RetryBudgetConfig, RetryError, Unlimited};
+use damper_core::retry::{Failure, GaveUp, Retry, RetryBudget, RetryBudgetConfig, RetryError, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -108,7 +108,7 @@ where
     ///
     /// Retries to a failing host take nothing from the other hosts.
     ///
-    /// For another capacity, pass [`HostBudgets`] to [`budgets`](Self::budgets).
+    /// For another capacity, pass [`Hosts`] to [`budgets`](Self::budgets).
     ///
     /// # Examples
     ///
@@ -123,8 +123,8 @@ where
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, HostBudgets, P, Z> {
-        self.budgets(HostBudgets::with_default_capacity(config))
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, Hosts<RetryBudget>, P, Z> {
+        self.budgets(Hosts::budgets(config))
     }
 
     /// Sets the budget from which each request's retries are taken.

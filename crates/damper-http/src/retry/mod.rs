@@ -10,7 +10,6 @@
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the service that makes the attempts, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
-// | `host_budgets` | a budget per host |
 // | `classify` | whether another attempt may help, by `Statuses`, and the errors of unprocessed requests |
 // | `protocol` | the rules of a protocol for retries |
 // | `http_retries` | the retries of HTTP, and the mark of a request that may be sent again |
@@ -24,7 +23,6 @@ mod call;
 mod callee;
 pub(crate) mod classify;
 mod future;
-mod host_budgets;
 mod http_retries;
 mod layer;
 mod pace;
@@ -38,7 +36,6 @@ pub use buffered_body::BufferedBody;
 pub(crate) use call::{BegunCall, Call};
 pub(crate) use callee::BorrowedCallee;
 pub(crate) use future::{CallAttempts, RetryingFuture};
-pub use host_budgets::HostBudgets;
 pub(crate) use http_retries::Buffered;
 pub use http_retries::{HttpRetries, Idempotent};
 pub use layer::RetryLayer;

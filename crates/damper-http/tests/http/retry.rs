@@ -2,7 +2,7 @@
 
 use crate::tokio_clock::TokioClock;
 use damper::http::{
-    Budgets, BufferedBody, Head, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
+    Budgets, BufferedBody, Head, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, Statuses,
 };
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
@@ -418,11 +418,14 @@ async fn each_host_has_its_own_budget() {
 #[tokio::test(start_paused = true)]
 async fn memory_for_budgets_of_hosts_is_bounded() {
     let server = Server::statuses([503]);
-    let budgets = HostBudgets::with_clock(one_retry(), 1, clock()).unwrap();
+    let budgets = Hosts::by(1, || RetryBudget::with_clock(one_retry(), clock())).unwrap();
     let client = RetryLayer::new(retry(clock())).budgets(budgets).layer(server.clone());
     let hosts = ["a.example", "a.example", "b.example", "a.example"];
     assert_eq!(attempts(&server, client, hosts).await, [2, 1, 2, 2]);
-    assert_eq!(HostBudgets::new(one_retry(), 0).unwrap_err().to_string(), "capacity is 0, it must be 1 to 268435456");
+    assert_eq!(
+        Hosts::by(0, || RetryBudget::new(one_retry())).unwrap_err().to_string(),
+        "capacity is 0, it must be 1 to 268435456"
+    );
 }
 
 /// A call counts once in the budget of its host.
