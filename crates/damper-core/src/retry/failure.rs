@@ -182,9 +182,9 @@ impl Failure {
     }
 }
 
-/// Takes every `Ok` as a success, and judges every `Err` by its type. The default of retries, hedges and `damper::tower`'s gates.
+/// Takes every `Ok` as a success, and judges every `Err` by its type.
 ///
-/// A retry treats every error as transient, and damper's own refusals as fatal.
+/// It is the default of retries, hedges and `damper::tower`'s gates. A retry treats every error as transient, and damper's own refusals as fatal.
 ///
 /// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after
 /// a deadline no other attempt is in time. Such errors are found anywhere in an error's chain of sources. So is an
