@@ -181,7 +181,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedCircuitBreaker<K, C, S
         F: Fn(StateChange, &K) + Send + Sync + 'static,
     {
         let callback: Arc<KeyCallback<K>> = Arc::new(callback);
-        self.with_listeners(move |key| KeyListener::new(key.clone(), Arc::clone(&callback)))
+        self.with_listeners(move |key| KeyListener { key: key.clone(), callback: Arc::clone(&callback) })
     }
 
     /// Gives each breaker a listener of its own, created by `listener_of`. Call it before the first use.
@@ -376,8 +376,8 @@ pub struct KeyListener<K> {
 
 impl<K> KeyListener<K> {
     /// Creates the listener of the breaker with this key.
-    pub fn new(key: K, callback: Arc<dyn Fn(StateChange, &K) + Send + Sync>) -> Self {
-        Self { key, callback }
+    pub fn new(key: K, callback: impl Fn(StateChange, &K) + Send + Sync + 'static) -> Self {
+        Self { key, callback: Arc::new(callback) }
     }
 }
 

@@ -161,7 +161,7 @@ impl SingleBuilder {
         let Self { config, listener } = self;
         let telemetry = listener.telemetry.clone();
         // One breaker for all hosts has no key.
-        let listener = KeyListener::new(String::new(), Arc::new(move |change, host| listener.report(change, host)));
+        let listener = KeyListener::new(String::new(), move |change, host: &String| listener.report(change, host));
         Single { breaker: Arc::new(CircuitBreaker::with_clock(config, Monotonic).with_listener(listener)), telemetry }
     }
 }
