@@ -48,7 +48,8 @@ impl Line<'_> {
     fn text(&self) -> String {
         match self {
             Self::Decision { micros, key, cost, is_refused } => {
-                Decision { at: Duration::from_micros(*micros), key: *key, cost: *cost, is_allowed: !is_refused }.to_string()
+                Decision { at: Duration::from_micros(*micros), key: *key, cost: *cost, is_allowed: !is_refused }
+                    .to_string()
             }
             Self::Near { micros, key, cost } => format!("{micros} {key:x} {cost} allowed"),
             Self::Lost(number) => format!("lost {number}"),
