@@ -8,10 +8,11 @@ use crate::proxy::{UpstreamCall, UpstreamError};
 use crate::server;
 use crate::watch::BreakerWatch;
 use bytes::Bytes;
+use damper::breaker::KeyListener;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
-    CircuitBreak, CircuitBreakerLayer, Detail, Head, Headers, HostListener, Limit, LimitDecision, Limited, MissingPeer,
-    NoWait, RateLimitLayer, Single, Standing,
+    CircuitBreak, CircuitBreakerLayer, Detail, Head, Headers, Limit, LimitDecision, Limited, MissingPeer, NoWait,
+    RateLimitLayer, Single, Standing,
 };
 use damper::time::DefaultClock;
 use damper::{
@@ -42,7 +43,7 @@ pub(crate) static DECISIONS: DecisionLog = DecisionLog::new(1 << 16);
 pub(crate) type ClientLimits = Logged<KeyedLimiter<IpAddr>>;
 
 /// The breaker before the upstream, whose layer counts what it refuses.
-pub(crate) type UpstreamBreaker = CircuitBreaker<DefaultClock, HostListener>;
+pub(crate) type UpstreamBreaker = CircuitBreaker<DefaultClock, KeyListener<String>>;
 
 #[derive(Debug)]
 pub(crate) struct Gateway {

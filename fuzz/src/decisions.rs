@@ -1,7 +1,7 @@
 //! Logs of decisions, written and damaged, are read as a slow reader reads them, and replayed.
 
 use arbitrary::Arbitrary;
-use damper::decision_log::{Decision, DecisionAnswer};
+use damper::decision_log::Decision;
 use damper_sim::replay::decision_file::DecisionFile;
 use damper_sim::replay::search::{Family, Replay, Share, Window};
 use std::time::Duration;
@@ -48,8 +48,8 @@ impl Line<'_> {
     fn text(&self) -> String {
         match self {
             Self::Decision { micros, key, cost, is_refused } => {
-                let answer = if *is_refused { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
-                Decision { at: Duration::from_micros(*micros), key: *key, cost: *cost, answer }.to_string()
+                Decision { at: Duration::from_micros(*micros), key: *key, cost: *cost, is_allowed: !is_refused }
+                    .to_string()
             }
             Self::Near { micros, key, cost } => format!("{micros} {key:x} {cost} allowed"),
             Self::Lost(number) => format!("lost {number}"),
@@ -98,13 +98,13 @@ fn slow(text: &str) -> Result<(Vec<Decision>, u64), usize> {
         let [micros, key, cost, answer] = fields[..] else { return Err(index + 1) };
         let parsed = number(micros, 10, u64::MAX).zip(number(key, 16, u64::MAX)).zip(number(cost, 10, u32::MAX.into()));
         let ((micros, key), cost) = parsed.ok_or(index + 1)?;
-        let answer = match answer {
-            "allowed" => DecisionAnswer::Allowed,
-            "refused" => DecisionAnswer::Refused,
+        let is_allowed = match answer {
+            "allowed" => true,
+            "refused" => false,
             _ => return Err(index + 1),
         };
         let at = Duration::from_micros(micros);
-        decisions.push(Decision { at, key, cost: u32::try_from(cost).expect("at most that"), answer });
+        decisions.push(Decision { at, key, cost: u32::try_from(cost).expect("at most that"), is_allowed });
     }
     decisions.sort_by_key(|decision| decision.at);
     Ok((decisions, lost))

@@ -6,7 +6,7 @@
 #![cfg(loom)]
 
 use damper_core::Clock;
-use damper_core::decision_log::{Decision, DecisionAnswer, DecisionLog, DecisionReader};
+use damper_core::decision_log::{Decision, DecisionLog, DecisionReader};
 use damper_loom_tests::check;
 use loom::sync::Arc;
 use loom::thread;
@@ -41,10 +41,10 @@ fn write(log: &DecisionLog<Writers>, writer: u32) {
 /// Reads what is there, and asserts that each decision is that of one writer. Returns how many.
 fn read(reader: &mut DecisionReader<'_, Writers>) -> u64 {
     let mut read = 0;
-    for Decision { at, key, cost, answer } in reader {
+    for Decision { at, key, cost, is_allowed } in reader {
         let writer = u128::from(cost);
         assert!(at.as_micros() == writer && u128::from(key) == writer, "of two writers: {at:?}, {key}, {cost}");
-        assert_eq!(answer == DecisionAnswer::Refused, writer % 2 == 1, "of two writers");
+        assert_eq!(is_allowed, writer % 2 == 0, "of two writers");
         read += 1;
     }
     read

@@ -62,7 +62,7 @@
 //!   the server rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in
 //!   flight.
 //! - **damper's own refusals are never retried**: an open circuit, a limit, a deadline.
-//!   [`AnyError::judge`](crate::retry::AnyError::judge) finds them in an error's chain of sources, and breakers ignore
+//!   [`EveryErr::judge`](crate::retry::EveryErr::judge) finds them in an error's chain of sources, and breakers ignore
 //!   them.
 //! - **Too short a deadline is not the server's fault.** A 504, or a call that hangs until its deadline, counts against the
 //!   server only if the call had as much time as most of the host's successes took before its failures began. Until ten
@@ -87,7 +87,6 @@
 //! # #[cfg(all(feature = "tower", feature = "hyper", feature = "tokio"))] {
 //! use damper::http::{
 //!     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, TimeoutUnit,
-//!     TransientFailures,
 //! };
 //! use damper::retry::{Hedge, HedgeConfig};
 //! use damper::tower::GateLayer;
@@ -111,8 +110,8 @@
 //!     .map_err(CallError::into_boxed)
 //!     .layer(CircuitBreakerLayer::per_host(BreakerConfig::default()).classify(Statuses::judge_boxed))
 //!     .map_err(RetryError::into_boxed)
-//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(TransientFailures::judge_boxed))
-//!     .layer(HedgeLayer::new(hedge).when(TransientFailures::judge_boxed))
+//!     .layer(RetryLayer::new(Retry::new(3).budget(&BUDGET)).when(Statuses::failure_boxed))
+//!     .layer(HedgeLayer::new(hedge).when(Statuses::failure_boxed))
 //!     .map_err(CallError::into_boxed)
 //!     .layer(ThrottleLayer::per_host().classify(Statuses::judge_boxed))
 //!     .map_err(CallError::into_boxed)
@@ -205,7 +204,7 @@
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use damper::Retry;
-//! use damper::retry::{AnyError, Failure};
+//! use damper::retry::{EveryErr, Failure};
 //! use std::time::Duration;
 //!
 //! struct Answer {
@@ -217,7 +216,7 @@
 //!     Ok(Answer { status: 429, retry_after }) => Some(Failure::THROTTLED.retry_after(*retry_after)),
 //!     Ok(Answer { status: 502..=504, retry_after }) => Some(Failure::TRANSIENT.retry_after(*retry_after)),
 //!     Ok(_) => None,
-//!     Err(error) => Some(AnyError::judge(error)),
+//!     Err(error) => Some(EveryErr::judge(error)),
 //! });
 //! let answer = retry.call(|_| Ok(Answer { status: 200, retry_after: None }));
 //! assert!(answer.is_ok_and(|answer| answer.status == 200));
@@ -308,7 +307,7 @@
 //!
 //! A common budget for many servers lets a failing one use up the retries of the others. A `RetryLayer` can have a
 //! budget per host, in bounded memory: `RetryLayer::new(Retry::new(3)).budget_per_host(RetryBudgetConfig::DEFAULT)`.
-//! With a hedge inside it, give both layers the same `http::HostBudgets`, by `budgets`.
+//! With a hedge inside it, give both layers the same `http::Hosts`, by `budgets`.
 //!
 //! # A second server
 //!

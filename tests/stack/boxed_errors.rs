@@ -6,9 +6,9 @@ use damper::gate::Ending;
 use damper::http::{
     CircuitBreakerLayer, ClientConcurrencyLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, client_stack,
 };
-use damper::retry::{Failure, GaveUp, Hedge, HedgeConfig};
+use damper::retry::{EveryErr, Failure, GaveUp, Hedge, HedgeConfig};
 use damper::throttle::AdaptiveThrottle;
-use damper::tower::{ClassifyResult as _, EveryErr, GateLayer};
+use damper::tower::{ClassifyResult as _, GateLayer};
 use damper::{
     Backoff, BoxedError, BreakerConfig, Bulkhead, BulkheadFull, CallError, CircuitBreaker, Deadline, DeadlineExceeded,
     Retry, is_refusal,
@@ -184,7 +184,7 @@ fn retry_takes_errors_in_boxes() {
     let attempts =
         |error: fn() -> BoxError| retry.call(|_| Err::<(), _>(BoxedError::from(error()))).unwrap_err().attempts();
     assert_eq!((attempts(broken), attempts(refusal), attempts(exceeded)), (3, 1, 1));
-    assert_eq!(damper::retry::AnyError::judge(&BoxedError::from(broken())), Failure::TRANSIENT);
+    assert_eq!(EveryErr::judge(&BoxedError::from(broken())), Failure::TRANSIENT);
 }
 
 #[cfg(feature = "tonic")]

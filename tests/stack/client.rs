@@ -5,7 +5,6 @@ use bytes::Bytes;
 use damper::breaker::State;
 use damper::http::{
     CircuitBreakerLayer, ClientDeadlineLayer, HedgeLayer, RetryLayer, Statuses, ThrottleLayer, TimeoutUnit,
-    TransientFailures,
 };
 use damper::retry::{GaveUp, Hedge, HedgeConfig, Jitter};
 use damper::throttle::AdaptiveThrottle;
@@ -149,7 +148,7 @@ async fn each_attempt_sends_the_remaining_time() {
         .layer(ClientDeadlineLayer::new(DEADLINE))
         // Boxed errors do not implement `Error`, and neither does a `RetryError` of them.
         .map_err(RetryError::into_boxed)
-        .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
+        .layer(RetryLayer::new(retry(3, WAIT)).when(Statuses::failure_boxed))
         .layer(ClientDeadlineLayer::propagating().header(TIMEOUT, TimeoutUnit::Milliseconds))
         .service(transport());
     client.ready().await.unwrap().call(request(server)).await.unwrap();
@@ -220,8 +219,8 @@ async fn layers_in_the_guides_order_make_one_call_of_four_requests() {
         .map_err(CallError::into_boxed)
         .layer(CircuitBreakerLayer::new(Arc::clone(&breaker)).classify(Statuses::judge_boxed))
         .map_err(RetryError::into_boxed)
-        .layer(RetryLayer::new(retry(3, WAIT)).when(TransientFailures::judge_boxed))
-        .layer(HedgeLayer::new(Hedge::new(hedge)).when(TransientFailures::judge_boxed))
+        .layer(RetryLayer::new(retry(3, WAIT)).when(Statuses::failure_boxed))
+        .layer(HedgeLayer::new(Hedge::new(hedge)).when(Statuses::failure_boxed))
         .map_err(CallError::into_boxed)
         .layer(ThrottleLayer::new(Arc::clone(&throttle)).classify(Statuses::judge_boxed))
         .map_err(CallError::into_boxed)
@@ -258,7 +257,7 @@ async fn boxed_errors_keep_the_retry_error() {
     let mut client = ServiceBuilder::new()
         .layer(ClientDeadlineLayer::new(DEADLINE))
         .map_err(RetryError::into_boxed)
-        .layer(RetryLayer::new(retry(3, Duration::from_millis(1))).when(TransientFailures::judge_boxed))
+        .layer(RetryLayer::new(retry(3, Duration::from_millis(1))).when(Statuses::failure_boxed))
         .map_err(BoxError::from)
         .service(transport());
     let error = client.ready().await.unwrap().call(request(dead)).await.unwrap_err();
@@ -276,7 +275,7 @@ async fn refusals_in_boxes_are_found_and_not_retried() {
     breaker.force_open();
     let mut client = ServiceBuilder::new()
         .map_err(RetryError::into_boxed)
-        .layer(RetryLayer::new(retry(3, DEADLINE)).when(TransientFailures::judge_boxed))
+        .layer(RetryLayer::new(retry(3, DEADLINE)).when(Statuses::failure_boxed))
         .map_err(CallError::into_boxed)
         .layer(CircuitBreakerLayer::new(breaker))
         .service(transport());

@@ -7,7 +7,7 @@ use core::time::Duration;
 use damper::breaker::Verdict;
 use damper::concurrency::Outcome;
 use damper::gate::{self, Ending};
-use damper::http::{EveryStatus, ResponseHead, Statuses, TransientFailures};
+use damper::http::{EveryStatus, ResponseHead, Statuses};
 use damper::retry::Failure;
 use damper::tonic::{GrpcEndings, rejection, unavailability};
 use damper::{Bulkhead, CircuitBreaker, Deadline, Quota, RateLimiter, is_refusal};
@@ -95,7 +95,7 @@ fn statuses_mean_what_they_meant_to_each_layer() {
             let now = Statuses::judge(Ok(&head));
             assert_eq!(Verdict::from(&now), before::server_errors(status, retry_after), "{status}");
             assert_eq!(now.ending.is_accepted(), is_accepted(before::rejections(status)), "{status}");
-            assert_eq!(TransientFailures::judge(Ok(&head)), before::retries(status, retry_after), "{status}");
+            assert_eq!(Statuses::failure(Ok(&head)), before::retries(status, retry_after), "{status}");
         }
     }
 }
@@ -158,7 +158,7 @@ fn refusals_say_nothing_of_the_server() {
     for refusal in refusals.map(io::Error::other) {
         let Judged { breaker, throttle, load, plain } = judged(&refusal);
         assert_eq!((breaker, throttle, load, plain), (Verdict::Ignored, None, Outcome::Ignored, Verdict::Ignored));
-        assert_eq!(TransientFailures::judge(Err(&refusal)), Some(Failure::FATAL));
+        assert_eq!(Statuses::failure(Err(&refusal)), Some(Failure::FATAL));
         assert!(is_refusal(&refusal));
     }
 }
@@ -174,7 +174,7 @@ fn broken_connections_are_failures_but_no_overload() {
         );
     }
     let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-    assert_eq!(TransientFailures::judge(Err(&refused)), Some(Failure::TRANSIENT.unprocessed()));
+    assert_eq!(Statuses::failure(Err(&refused)), Some(Failure::TRANSIENT.unprocessed()));
     assert!(!Statuses::judge(Err(&refused)).may_be_processed);
 }
 
@@ -188,7 +188,7 @@ fn timeouts_are_failures_by_deadline() {
     let Judged { breaker, throttle, load, plain } = judged(&error);
     let by_deadline = Verdict::DeadlineExceeded;
     assert_eq!((breaker, throttle, load, plain), (by_deadline, Some(false), Outcome::Overloaded, by_deadline));
-    assert_eq!(TransientFailures::judge(Err(&error)), Some(Failure::FATAL));
+    assert_eq!(Statuses::failure(Err(&error)), Some(Failure::FATAL));
 }
 
 #[test]

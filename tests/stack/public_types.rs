@@ -191,7 +191,6 @@ fn types_of_words_have_the_traits_users_expect() {
         Contents: key,
         Header: shared cloned,
         HeaderError: value error,
-        HeaderPart: key displayed,
     }
 }
 
@@ -203,7 +202,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
 
     table! {
         Shadowed<RateLimiter>: shared,
-        ShadowCounts: shared defaulted,
         ShadowReport: key defaulted,
         // decision log
         DecisionLog: shared,
@@ -211,7 +209,6 @@ fn types_of_shadow_mode_have_the_traits_users_expect() {
         Logged<RateLimiter>: shared,
         Logged<&'static RateLimiter>: shared cloned,
         Decision: key displayed,
-        DecisionAnswer: key displayed,
     }
 }
 
@@ -319,7 +316,7 @@ fn types_of_retries_have_the_traits_users_expect() {
         RetryError<std::fmt::Error>: key error,
         GaveUp: key displayed,
         Failure: key,
-        AnyError: key defaulted,
+        EveryErr: key defaulted,
         Backoff: key defaulted,
         RetrySchedule: key,
         Live<Duration>: shared,
@@ -384,7 +381,6 @@ fn types_of_the_live_page_have_the_traits_users_expect() {
         LivePageError: cloned error,
         LiveService: shared cloned,
         LiveToken: shared cloned,
-        LiveTokenError: value error,
         LiveRecorder: debug cloned defaulted,
         <LiveService as tower::Layer<()>>::Service: shared cloned,
         Latencies: shared cloned,
@@ -410,7 +406,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         PerHostBuilder: shared,
         Single: shared cloned,
         SingleBuilder: shared,
-        HostListener: shared,
         AtHead: shared cloned defaulted,
         AtBodyEnd: shared cloned defaulted,
         BodyEnd<'static>: debug,
@@ -435,7 +430,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         Statuses: key defaulted,
         EveryStatus: key defaulted,
         WhileBodyLasts: shared cloned defaulted,
-        AfterHead: debug,
         ClientGate<Arc<Bulkhead>>: shared cloned,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
@@ -485,10 +479,10 @@ fn types_of_http_have_the_traits_users_expect() {
         BoxedClient<()>: shared cloned,
         BoxedBody: debug,
         // pacing
-        PacingLayer<HostPacers, HttpProtocol, Pacing>: shared cloned,
-        PacingLayer<HostPacers, HttpProtocol, PaceOnly<TokioSleep>>: shared cloned,
-        PacingService<Service, HostPacers, HttpProtocol, Pacing>: shared cloned,
-        HostPacers: shared cloned,
+        PacingLayer<Hosts<damper::throttle::Pacer>, HttpProtocol, Pacing>: shared cloned,
+        PacingLayer<Hosts<damper::throttle::Pacer>, HttpProtocol, PaceOnly<TokioSleep>>: shared cloned,
+        PacingService<Service, Hosts<damper::throttle::Pacer>, HttpProtocol, Pacing>: shared cloned,
+        Hosts<damper::throttle::Pacer>: shared cloned,
         // deadlines
         DeadlineLayer<TokioSleep>: shared cloned,
         ClientDeadlineLayer<TokioSleep>: shared cloned,
@@ -499,8 +493,7 @@ fn types_of_http_have_the_traits_users_expect() {
         HttpRetries: shared cloned,
         BufferedBody<http_body_util::Full<bytes::Bytes>>: shared,
         Idempotent: key defaulted,
-        TransientFailures: key defaulted,
-        HostBudgets: shared cloned,
+        Hosts<RetryBudget>: shared cloned,
         // hedges
         HedgeLayer<Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
         Hedging<Service, Monotonic, Unlimited, HttpRetries, TokioSleep>: shared cloned,
@@ -550,7 +543,6 @@ fn types_for_any_service_have_the_traits_users_expect() {
         GateService<(), Plain<Waits<Limit, TokioSleep>>>: shared cloned,
         Plain<Throttle>: shared cloned,
         Plain<Breaker>: shared cloned,
-        EveryErr: shared cloned defaulted,
         OkOrErr: shared cloned defaulted,
     }
 }
@@ -639,7 +631,6 @@ fn types_of_the_configuration_have_the_traits_users_expect() {
         // sources
         Sources: shared,
         Format: shared cloned,
-        Origin: shared cloned,
         // mistakes
         ConfigError: error,
         Problem: shared cloned displayed,
@@ -672,8 +663,7 @@ fn types_of_stacks_from_settings_have_the_traits_users_expect() {
 }
 
 /// Types with parameters of a service. The tests of layers compile their uses.
-const ELSEWHERE: [&str; 8] =
-    ["ByKey", "HeldPermit", "ObservedBody", "PacedSink", "PacedStream", "PerKey", "RetryLayer", "Retrying"];
+const ELSEWHERE: [&str; 7] = ["ByKey", "HeldPermit", "ObservedBody", "Paced", "PerKey", "RetryLayer", "Retrying"];
 
 #[test]
 fn types_of_stores_have_the_traits_users_expect() {

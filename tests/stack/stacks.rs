@@ -10,8 +10,7 @@ use damper::gate::{Answer, AnswerOf, Ask, Ending, Gate, Never, Refusal, RefusalK
 use damper::http::{
     AttemptTimedOut, BoxedClient, CircuitBreakerLayer, ClientConcurrencyLayer, ClientDeadlineLayer, ClientGate,
     ConcurrencyLayer, DeadlineLayer, Head, Headers, HttpClient, PeerAddress, RateLimitLayer, RequestNotMade,
-    ResponseHead, RetryLayer, StackError, StackPart, Statuses, TimeoutUnit, TransientFailures, client_stack,
-    server_stack,
+    ResponseHead, RetryLayer, StackError, StackPart, Statuses, TimeoutUnit, client_stack, server_stack,
 };
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, Unlimited};
 use damper::throttle::{AdaptiveThrottle, Throttled};
@@ -1071,7 +1070,7 @@ async fn invalid_request_does_not_count_against_the_server() {
 #[tokio::test]
 async fn retry_layer_does_not_repeat_a_request_that_cannot_be_made() {
     let mut client = ServiceBuilder::new()
-        .layer(RetryLayer::new(quick(3)).when(TransientFailures::judge_boxed))
+        .layer(RetryLayer::new(quick(3)).when(Statuses::failure_boxed))
         .service(HttpClient::new(reqwest::Client::new()));
     let error = client.ready().await.unwrap().call(Request::get("/").body(Bytes::new()).unwrap()).await.unwrap_err();
     assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 1), "{error}");

@@ -195,7 +195,6 @@ pub use settings::{
     TreeSettings,
 };
 pub use sources::Sources;
-pub use value::Origin;
 
 use std::path::PathBuf;
 

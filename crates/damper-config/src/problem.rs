@@ -59,10 +59,22 @@ impl Problem {
         Self { origin, key: key.into(), cause, instead: None, dropped: Vec::new() }
     }
 
-    /// Returns its place.
+    /// Returns the name of its source: a path, an environment variable, or the name that the program gave.
     #[must_use]
-    pub fn origin(&self) -> &Origin {
-        &self.origin
+    pub fn source_name(&self) -> &str {
+        self.origin.source()
+    }
+
+    /// Returns its line, counted from 1, where the source has lines.
+    #[must_use]
+    pub fn line(&self) -> Option<usize> {
+        self.origin.position().map(|(line, _)| line)
+    }
+
+    /// Returns its column in characters, counted from 1, where the source has lines.
+    #[must_use]
+    pub fn column(&self) -> Option<usize> {
+        self.origin.position().map(|(_, column)| column)
     }
 
     /// Returns the full name of the key, or the section of several keys.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The place where a value was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
+pub(crate) struct Origin {
     source: Arc<str>,
     position: Option<Position>,
 }
@@ -26,22 +26,8 @@ impl Origin {
         self.position
     }
 
-    /// Returns the name of the source: a path, an environment variable, or the name that the program gave.
-    #[must_use]
-    pub fn source(&self) -> &str {
+    pub(crate) fn source(&self) -> &str {
         &self.source
-    }
-
-    /// Returns the line, counted from 1, where the source has lines.
-    #[must_use]
-    pub fn line(&self) -> Option<usize> {
-        self.position.map(|(line, _)| line)
-    }
-
-    /// Returns the column in characters, counted from 1, where the source has lines.
-    #[must_use]
-    pub fn column(&self) -> Option<usize> {
-        self.position.map(|(_, column)| column)
     }
 }
 

@@ -19,6 +19,7 @@ pub use crate::limit::per_key::PerKey as TableAlgorithm;
 pub use crate::retry::attempts_future::{AttemptsFuture, MakeAttempts, Next};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use crate::retry::hedge::HedgedCall;
+pub use crate::shadow::counts::ShadowCounts;
 pub use crate::sync::Tally;
 pub use crate::throttle::pacing::{PacedCalls, PacedFuture, PacedOperation, SeenPause};
 pub use crate::time::human::Human;

@@ -175,6 +175,7 @@ mod criticality;
 mod deadline;
 mod head;
 mod hedge;
+mod hosts;
 #[doc(hidden)]
 pub mod internal;
 mod limit;
@@ -190,13 +191,11 @@ mod timed_body;
 pub mod wire;
 
 pub use body_lines::BodyLines;
-pub use circuit_breaker::{
-    CircuitBreak, CircuitBreakerLayer, HostListener, PerHost, PerHostBuilder, Single, SingleBuilder,
-};
+pub use circuit_breaker::{CircuitBreak, CircuitBreakerLayer, PerHost, PerHostBuilder, Single, SingleBuilder};
 pub use client_gate::ClientGate;
 pub use completion::{
-    AfterHead, AtBodyEnd, AtHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit,
-    MinBudget, ObservedBody, ResponseHead, Statuses, WhileBodyLasts,
+    AtBodyEnd, AtHead, BodyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, MinBudget, ObservedBody,
+    ResponseHead, Statuses, WhileBodyLasts,
 };
 pub use concurrency::{
     AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
@@ -206,16 +205,16 @@ pub use criticality::{CallClass, ClassHeaders, ClientCriticalityLayer, Criticali
 pub use deadline::{ClientDeadlineLayer, DeadlineLayer, RequestDeadline, TimeoutUnit};
 pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
+pub use hosts::Hosts;
 pub use limit::{
     ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, NoWait, PerClient,
-    RateLimitCapacityError, Refusal, SettledKeyedLimit, SettledLimit, Standing, TreeLimit, TreePath,
+    RateLimitCapacityError, Refusal, Settle, Standing, TreeLimit, TreePath,
 };
-pub use pacing::{HostPacers, PacingLayer, PacingService};
+pub use pacing::{PacingLayer, PacingService};
 pub use peer::{MissingPeer, PeerAddress};
 pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, Refused, refusal_response};
 pub use retry::{
-    Budgets, BufferedBody, ClassifyFailure, GiveUp, HostBudgets, HttpRetries, Idempotent, ReplayableBody, RetryLayer,
-    RetryProtocol, Retrying, TransientFailures,
+    Budgets, BufferedBody, GiveUp, HttpRetries, Idempotent, ReplayableBody, RetryLayer, RetryProtocol, Retrying,
 };
 pub use stack::{
     AttemptTimedOut, AttemptTimeoutLayer, BoxedBody, BoxedClient, ClientStack, Explain, ExplainedPart, Explanation,

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Deref;
 use core::time::Duration;
-use damper_core::decision_log::{Decision, DecisionAnswer, DecisionLog};
+use damper_core::decision_log::{Decision, DecisionLog};
 use damper_core::time::Clock;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -58,7 +58,7 @@ impl HotKeys {
 
     /// Counts a decision that stands for `weight` of them.
     fn count(&mut self, decision: &Decision, weight: f64) {
-        let refused = if decision.answer == DecisionAnswer::Refused { weight } else { 0.0 };
+        let refused = if decision.is_allowed { 0.0 } else { weight };
         self.refused += refused;
         self.allowed += weight - refused;
         if self.keys.len() >= MOST_KEYS && !self.keys.contains_key(&decision.key) {
@@ -179,18 +179,18 @@ mod tests {
     use alloc::sync::Arc;
     use damper_core::time::ManualClock;
 
-    fn decision(key: u64, answer: DecisionAnswer) -> Decision {
-        Decision { at: Duration::ZERO, key, cost: 1, answer }
+    fn decision(key: u64, is_allowed: bool) -> Decision {
+        Decision { at: Duration::ZERO, key, cost: 1, is_allowed }
     }
 
     #[test]
     fn heavy_keys_stay_in_a_flood_of_others() {
         let mut hot = HotKeys::default();
         for number in 0..200_000 {
-            hot.count(&decision(1_000 + number, DecisionAnswer::Allowed), 1.0);
+            hot.count(&decision(1_000 + number, true), 1.0);
             assert!(hot.keys.len() <= MOST_KEYS);
             if number % 10 == 0 {
-                hot.count(&decision(7, DecisionAnswer::Refused), 1.0);
+                hot.count(&decision(7, false), 1.0);
             }
         }
         let hottest = hot.hottest();
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn keys_without_calls_are_forgotten() {
         let mut hot = HotKeys::default();
-        (0..100).for_each(|_| hot.count(&decision(7, DecisionAnswer::Allowed), 1.0));
+        (0..100).for_each(|_| hot.count(&decision(7, true), 1.0));
         hot.age(MEMORY);
         assert!((hot.keys[&7].all - 100.0 / core::f64::consts::E).abs() < 1e-6);
         hot.age(10 * MEMORY);

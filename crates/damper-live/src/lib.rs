@@ -47,7 +47,7 @@
 
 // | file | idea |
 // |---|---|
-// | `page` | what the page shows, and how it is served |
+// | `page`, `error` | what the page shows and how it is served, and the error of its settings and tokens |
 // | `service`, `beside`, `body` | the answers to browsers, alone and beside another service |
 // | `access`, `token` | who may look, and who may change something |
 // | `control`, `primitives` | the changes that browsers ask for, and what they change |
@@ -66,6 +66,7 @@ mod access;
 mod beside;
 mod body;
 mod control;
+mod error;
 mod explain;
 mod hot_keys;
 mod latency;
@@ -79,9 +80,10 @@ mod token;
 
 use beside::Beside;
 pub use body::BesideBody;
+pub use error::LivePageError;
 pub use latency::Latencies;
-pub use page::{LivePage, LivePageError};
+pub use page::LivePage;
 pub use primitives::{ChangeQuota, SwitchBreaker};
 pub use recorder::LiveRecorder;
 pub use service::LiveService;
-pub use token::{LiveToken, LiveTokenError};
+pub use token::LiveToken;

@@ -7,7 +7,7 @@ use super::hot_keys::WatchedLog;
 use super::primitives::{ChangeQuota, SwitchBreaker};
 use super::sampler::{Sampler, Watched, WatchedLatencies};
 use super::stream::{MostOpen, OpenStreams, event};
-use super::{Latencies, LiveRecorder, LiveService, LiveToken};
+use super::{Latencies, LivePageError, LiveRecorder, LiveService, LiveToken};
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -422,52 +422,6 @@ impl fmt::Debug for LivePage {
         f.debug_struct("LivePage").field("path", &self.path).field("interval", &self.interval).finish_non_exhaustive()
     }
 }
-
-/// Why there can be no such page.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LivePageError {
-    /// The path does not begin with a slash, or has a character that is not allowed.
-    Path {
-        /// The path.
-        path: String,
-    },
-    /// The interval is too short or too long.
-    OutOfRange(OutOfRange),
-    /// A host that the page is [open to](LivePage::open_to) is no bare name or address.
-    Host {
-        /// The host.
-        host: String,
-    },
-    /// Two limits, two breakers, two controls or two stacks have the same name.
-    Repeated {
-        /// The name.
-        name: String,
-    },
-}
-
-impl fmt::Display for LivePageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path { path } => write!(
-                f,
-                "the live page's path {path:?} has to begin with a slash and may have ASCII letters, digits and /-_.~ only"
-            ),
-            Self::OutOfRange(error) => write!(f, "the live page's {error}"),
-            Self::Host { host } => write!(
-                f,
-                "the live page cannot be open to {host:?}, it must be a name or an address without scheme, port and path"
-            ),
-            Self::Repeated { name } => {
-                write!(f, "the live page has {name:?} twice, so no control and no explanation can name it")
-            }
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(LivePageError);
-
-impl core::error::Error for LivePageError {}
 
 /// The wrong tokens of an address: ten at once, and one every six seconds.
 const ATTEMPTS: Quota = Quota::per_minute(10);

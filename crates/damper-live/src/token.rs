@@ -1,5 +1,6 @@
 //! The token that controls ask for.
 
+use super::LivePageError;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -27,10 +28,10 @@ use subtle::ConstantTimeEq;
 pub struct LiveToken(String);
 
 /// The fewest bytes of a token.
-const SHORTEST: usize = 16;
+pub(super) const SHORTEST: usize = 16;
 
 /// The most bytes of a token.
-const LONGEST: usize = 256;
+pub(super) const LONGEST: usize = 256;
 
 /// The most bytes of the name that a browser sends with it.
 const LONGEST_NAME: usize = 256;
@@ -40,19 +41,19 @@ impl LiveToken {
     ///
     /// # Errors
     ///
-    /// [`LiveTokenError`] if it is shorter or longer, or has another character.
-    pub fn new(token: impl Into<String>) -> Result<Self, LiveTokenError> {
+    /// [`LivePageError`] if it is shorter or longer, or has another character.
+    pub fn new(token: impl Into<String>) -> Result<Self, LivePageError> {
         let token = token.into();
         if !(SHORTEST..=LONGEST).contains(&token.len()) {
-            return Err(LiveTokenError::Length { bytes: token.len() });
+            return Err(LivePageError::TokenLength { bytes: token.len() });
         }
         // Headers carry these unchanged. A space at either end is lost on the way.
         let is_kept = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
         if let Some(at) = token.bytes().position(|byte| !is_kept(byte)) {
-            return Err(LiveTokenError::Character { at });
+            return Err(LivePageError::TokenCharacter { at });
         }
         if token.starts_with(' ') || token.ends_with(' ') {
-            return Err(LiveTokenError::Character { at: if token.starts_with(' ') { 0 } else { token.len() - 1 } });
+            return Err(LivePageError::TokenCharacter { at: if token.starts_with(' ') { 0 } else { token.len() - 1 } });
         }
         Ok(Self(token))
     }
@@ -61,10 +62,10 @@ impl LiveToken {
     ///
     /// # Errors
     ///
-    /// [`LiveTokenError::NoRandomness`] if the system has no source of randomness.
-    pub fn generate() -> Result<Self, LiveTokenError> {
+    /// [`LivePageError::NoRandomness`] if the system has no source of randomness.
+    pub fn generate() -> Result<Self, LivePageError> {
         let mut bytes = [0; 16];
-        getrandom::fill(&mut bytes).map_err(|_| LiveTokenError::NoRandomness)?;
+        getrandom::fill(&mut bytes).map_err(|_| LivePageError::NoRandomness)?;
         let mut token = String::with_capacity(2 * bytes.len());
         for byte in bytes {
             // Writing to a string cannot fail.
@@ -139,41 +140,6 @@ impl fmt::Debug for LiveToken {
     }
 }
 
-/// Why a text cannot be a token, or none could be drawn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LiveTokenError {
-    /// It has too few or too many bytes.
-    Length {
-        /// How many bytes it has.
-        bytes: usize,
-    },
-    /// It has a character that headers do not carry unchanged.
-    Character {
-        /// The position of its first byte.
-        at: usize,
-    },
-    /// The system has no source of randomness.
-    NoRandomness,
-}
-
-impl fmt::Display for LiveTokenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Length { bytes } => write!(f, "a token of {bytes} bytes, {SHORTEST} to {LONGEST} are allowed"),
-            Self::Character { at } => write!(
-                f,
-                "the token's byte {at} is no visible character of ASCII, nor a space between two; only these are allowed"
-            ),
-            Self::NoRandomness => f.write_str("the system has no source of randomness for a token"),
-        }
-    }
-}
-
-damper_core::internal::debug_by_display!(LiveTokenError);
-
-impl core::error::Error for LiveTokenError {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,12 +184,12 @@ mod tests {
 
     #[test]
     fn texts_that_headers_change_are_no_tokens() {
-        assert_eq!(LiveToken::new("0123456789abcde").unwrap_err(), LiveTokenError::Length { bytes: 15 });
-        assert_eq!(LiveToken::new("x".repeat(257)).unwrap_err(), LiveTokenError::Length { bytes: 257 });
-        assert_eq!(LiveToken::new("0123456789\nabcdef").unwrap_err(), LiveTokenError::Character { at: 10 });
-        assert_eq!(LiveToken::new(" 0123456789abcdef").unwrap_err(), LiveTokenError::Character { at: 0 });
-        assert_eq!(LiveToken::new("0123456789abcdef ").unwrap_err(), LiveTokenError::Character { at: 16 });
-        assert_eq!(LiveToken::new("0123456789abcdé").unwrap_err(), LiveTokenError::Character { at: 14 });
+        assert_eq!(LiveToken::new("0123456789abcde").unwrap_err(), LivePageError::TokenLength { bytes: 15 });
+        assert_eq!(LiveToken::new("x".repeat(257)).unwrap_err(), LivePageError::TokenLength { bytes: 257 });
+        assert_eq!(LiveToken::new("0123456789\nabcdef").unwrap_err(), LivePageError::TokenCharacter { at: 10 });
+        assert_eq!(LiveToken::new(" 0123456789abcdef").unwrap_err(), LivePageError::TokenCharacter { at: 0 });
+        assert_eq!(LiveToken::new("0123456789abcdef ").unwrap_err(), LivePageError::TokenCharacter { at: 16 });
+        assert_eq!(LiveToken::new("0123456789abcdé").unwrap_err(), LivePageError::TokenCharacter { at: 14 });
     }
 
     #[test]

@@ -5,7 +5,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use damper_core::Denied;
-use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, AskKey, AskKeyCost, Gate, WaitsWith, keep};
+use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, Gate, WaitsWith, keep};
 use damper_core::internal::Keepable;
 
 /// The wait for a decision that the server or the policy makes.
@@ -95,14 +95,14 @@ impl Gate for KeyedRedisLimiter {
     type Wait = RedisWait;
 }
 
-impl<K: RedisKey + ?Sized> AskKey<K> for KeyedRedisLimiter {
-    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
-        self.ask_key_cost(key, 1)
+impl<K: RedisKey + ?Sized> Ask<K> for KeyedRedisLimiter {
+    fn ask(&self, key: &K) -> AnswerOf<Self> {
+        self.ask_cost(key, 1)
     }
 }
 
-impl<K: RedisKey + ?Sized> AskKeyCost<K> for KeyedRedisLimiter {
-    fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
+impl<K: RedisKey + ?Sized> AskCost<K> for KeyedRedisLimiter {
+    fn ask_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         let limit = self.of(key);
         let first_look = limit.as_ref().map(|limit| limit.begin(tokens));
         answer(first_look, || limit, tokens)

@@ -8,9 +8,7 @@ use core::time::Duration;
 use damper_core::gate::{WaitsWith, keep};
 use damper_core::internal::Keepable;
 use damper_core::{Allowed, Denied, Quota};
-use damper_http::{
-    Detail, Head, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, SettledKeyedLimit, SettledLimit, Standing,
-};
+use damper_http::{Detail, Head, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, Settle, Standing};
 
 /// The future of a decision that the server or the policy makes.
 #[must_use = "futures do nothing unless polled"]
@@ -98,8 +96,8 @@ impl Limit for RedisLimiter {
     }
 }
 
-impl SettledLimit for RedisLimiter {
-    fn settle(&self, _: &Head<'_>, taken: u32, used: u32) {
+impl<Q: ?Sized> Settle<Q> for RedisLimiter {
+    fn settle(&self, _: &Q, taken: u32, used: u32) {
         if used > taken {
             self.charge(used - taken);
         } else {
@@ -135,7 +133,7 @@ impl<K: RedisKey + ?Sized> KeyedLimit<K> for KeyedRedisLimiter {
     }
 }
 
-impl<K: RedisKey + ?Sized> SettledKeyedLimit<K> for KeyedRedisLimiter {
+impl<K: RedisKey + ?Sized> Settle<K> for KeyedRedisLimiter {
     fn settle(&self, key: &K, taken: u32, used: u32) {
         if used > taken {
             self.charge(key, used - taken);

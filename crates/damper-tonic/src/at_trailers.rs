@@ -7,9 +7,10 @@ use crate::verdict::{rejection, unavailability, verdict_in, verdict_on, verdict_
 use alloc::boxed::Box;
 use core::error::Error;
 use core::fmt;
-use damper_core::CallError;
+use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict, is_refusal};
-use damper_http::{AfterHead, BodyEnd, ClassifyEnd, Completion, HeldPermit, ObservedBody};
+use damper_core::{CallError, Reads};
+use damper_http::{BodyEnd, Completion, HeldPermit, ObservedBody};
 use http::Response;
 use http_body::Body;
 use tonic::{Code, Status};
@@ -185,10 +186,10 @@ where
     type Error = Status;
 
     #[inline]
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         match verdict_on_head(response, &self.classify) {
-            Some(verdict) => AfterHead::Ended(verdict),
-            None => AfterHead::GoesOn(Verdict::of(Ending::Success)),
+            Some(verdict) => ControlFlow::Break(verdict),
+            None => ControlFlow::Continue(Verdict::of(Ending::Success)),
         }
     }
 
@@ -222,8 +223,8 @@ where
 }
 
 /// The verdict on the status in the trailers. Without one the connection broke.
-impl<V: Fn(Code) -> T, T: Into<Verdict>> ClassifyEnd for AtTrailers<V> {
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+impl<V: Fn(Code) -> T, T: Into<Verdict>> Reads<BodyEnd<'_>, Verdict> for AtTrailers<V> {
+    fn read_from(&self, end: &BodyEnd<'_>) -> Verdict {
         let told = match end {
             BodyEnd::Trailers(trailers) => verdict_in(trailers, &self.classify),
             BodyEnd::Plain | BodyEnd::Error => None,

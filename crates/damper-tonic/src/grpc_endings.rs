@@ -62,8 +62,8 @@ fn of_broken(error: &(dyn Error + 'static), verdict: Verdict) -> Verdict {
 }
 
 /// As [`GrpcEndings::judge`]. For errors in boxes: [`GrpcEndings::judge_boxed`].
-impl<E: Error + 'static> ClassifyResponse<E> for GrpcEndings {
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+impl<E: Error + 'static> ClassifyResponse<E, Verdict> for GrpcEndings {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
         Self::judge(response.map_err(|error| error as _))
     }
 }

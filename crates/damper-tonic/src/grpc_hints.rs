@@ -28,12 +28,12 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// ```
 /// # mod damper { pub use damper_core::*; pub use damper_http as http; pub extern crate damper_tonic as tonic; }
 /// use damper::{Quota, Reads};
-/// use damper::http::{HostPacers, PacingLayer, ResponseHead};
+/// use damper::http::{Hosts, PacingLayer, ResponseHead};
 /// use damper::throttle::Hints;
 /// use damper::tonic::Grpc;
 ///
 /// # async fn sleep(_: std::time::Duration) {}
-/// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_second(100)), sleep)
+/// let layer = PacingLayer::sleeping_by(Hosts::pacers(Quota::per_second(100)), sleep)
 ///     .protocol(Grpc::new())
 ///     .hints(|head: &ResponseHead<'_>| match head.headers.get("grpc-status") {
 ///         Some(status) if status == "8" => Hints::REJECTED,

@@ -11,9 +11,9 @@ use core::iter::successors;
 use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
-use damper_core::retry::{AnyError, Failure, RetryError};
+use damper_core::retry::{EveryErr, Failure, RetryError};
 use damper_http::wire::{self, GRPC_TIMEOUT};
-use damper_http::{BufferedBody, ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
+use damper_http::{BufferedBody, ClassifyResponse, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tonic::metadata::MetadataValue;
@@ -184,7 +184,7 @@ impl GrpcRetries {
 
     #[cold]
     fn judge_error(&self, error: &(dyn Error + 'static)) -> Failure {
-        if !AnyError::judge(error).may_retry() {
+        if !EveryErr::judge(error).may_retry() {
             return Failure::FATAL;
         }
         if is_unseen(error) {
@@ -283,8 +283,8 @@ where
 }
 
 /// An error in a box has to become a status first, by `map_err(Status::from_error)`.
-impl<E: Error + 'static> ClassifyFailure<E> for GrpcRetries {
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+impl<E: Error + 'static> ClassifyResponse<E, Option<Failure>> for GrpcRetries {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         self.judge(response.map_err(|error| error as _))
     }
 }

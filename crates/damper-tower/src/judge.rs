@@ -8,6 +8,7 @@ use damper_core::gate::{Ending, Verdict};
 use damper_core::internal::source_of;
 #[cfg(doc)]
 use damper_core::is_refusal;
+use damper_core::retry::EveryErr;
 
 /// Says how a call ended, by what a service of the response `T` and the error `E` returned.
 ///
@@ -40,9 +41,6 @@ where
 ///
 /// An `Err` is a call without an answer, a failure for breakers and a rejection for throttles. [Refusals](is_refusal) of damper's own are
 /// not, because a limiter or a bulkhead behind the gate refused the call before it reached the server.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EveryErr;
-
 impl<T, E: Error + 'static> ClassifyResult<T, E> for EveryErr {
     #[inline]
     fn verdict(&self, result: &Result<T, E>) -> Verdict {

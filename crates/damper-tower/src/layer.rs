@@ -1,13 +1,14 @@
 //! A layer for every gate.
 
 use crate::side::Stand;
-use crate::{EveryErr, GateService, OkOrErr, Plain};
+use crate::{GateService, OkOrErr, Plain};
 use core::fmt;
 use core::time::Duration;
 #[cfg(doc)]
 use damper_core::gate::PerKey;
 use damper_core::gate::{AskCost, Costs, Gate, Waits, WaitsWith};
 use damper_core::internal::Patient;
+use damper_core::retry::EveryErr;
 use damper_core::setting::Setting;
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]

@@ -86,7 +86,7 @@ mod service;
 mod side;
 mod unwinding;
 
-pub use judge::{ClassifyResult, EveryErr, OkOrErr};
+pub use judge::{ClassifyResult, OkOrErr};
 pub use layer::{GateLayer, PlainLayer};
 pub use pacing::PacingLayer;
 pub use plain::Plain;

@@ -1,10 +1,11 @@
 //! A gate before services of any request.
 
+use crate::ClassifyResult;
 use crate::side::{Judged, Side, Stand};
-use crate::{ClassifyResult, EveryErr};
 use core::fmt;
 use damper_core::CallError;
 use damper_core::gate::{AnswerOf, Ask, Ending, Gate, Permit, Verdict};
+use damper_core::retry::EveryErr;
 
 /// A gate before services of any request.
 ///

@@ -4,7 +4,6 @@ use super::decision_file::DecisionFile;
 use super::options::Arguments;
 use super::search::Replay;
 use crate::table::Table;
-use damper::decision_log::DecisionAnswer;
 use std::collections::BTreeSet;
 
 /// Returns what the file has, and the quotas around the smallest one.
@@ -14,7 +13,7 @@ use std::collections::BTreeSet;
 /// A message: no quota of the family refuses so few calls.
 pub fn report(file: &DecisionFile, arguments: &Arguments) -> Result<String, String> {
     let (replay, family) = (Replay::new(file), arguments.family);
-    let refused = file.decisions.iter().filter(|decision| decision.answer == DecisionAnswer::Refused).count();
+    let refused = file.decisions.iter().filter(|decision| !decision.is_allowed).count();
     let calls = replay.calls();
     let summary = format!(
         "{calls} calls of {} keys in {:.1} h: {refused} were refused ({}), {} are lost",

@@ -1,7 +1,7 @@
 //! The retry protocol of retries and hedges, which are on or off.
 
 use damper_core::retry::{Failure, RetryError};
-use damper_http::{ClassifyFailure, GiveUp, Head, ResponseHead, RetryProtocol};
+use damper_http::{ClassifyResponse, GiveUp, Head, ResponseHead, RetryProtocol};
 use http::HeaderMap;
 use std::time::Duration;
 
@@ -50,15 +50,15 @@ impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for OptionalRetries<K> {
     }
 }
 
-impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for OptionalRetries<K> {
+impl<E, K: ClassifyResponse<E, Option<Failure>>> ClassifyResponse<E, Option<Failure>> for OptionalRetries<K> {
     #[inline]
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        let failure = self.rules.failure(response)?;
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        let failure = self.rules.classify(response)?;
         Some(if self.is_on { failure } else { Failure::FATAL })
     }
 }
 
-impl<E, K: ClassifyFailure<E>> GiveUp<E> for OptionalRetries<K> {
+impl<E, K: ClassifyResponse<E, Option<Failure>>> GiveUp<E> for OptionalRetries<K> {
     type Error = RetryError<E>;
 
     #[inline]

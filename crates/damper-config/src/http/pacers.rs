@@ -6,7 +6,7 @@ use damper_core::Reads;
 use damper_core::gate::PacerSource;
 use damper_core::throttle::Pacer;
 use damper_core::time::DefaultClock;
-use damper_http::{Head, HostPacers};
+use damper_http::{Head, Hosts};
 use std::sync::Arc;
 
 /// The pacers that settings describe, to be put into a [`PacingLayer`](damper_http::PacingLayer).
@@ -18,7 +18,7 @@ pub enum ConfiguredPacers {
     /// One for all calls.
     Single(Arc<Pacer<ConfiguredStrategy>>),
     /// One for each host.
-    PerHost(HostPacers<ConfiguredStrategy>),
+    PerHost(Hosts<Pacer<ConfiguredStrategy>>),
 }
 
 #[cfg(feature = "http")]
@@ -33,7 +33,7 @@ impl PacingSettings {
             return Ok(ConfiguredPacers::Single(Arc::new(self.pacer())));
         }
         let settings = self.clone();
-        let hosts = HostPacers::by(self.max_hosts() as usize, move || settings.pacer())?;
+        let hosts = Hosts::by(self.max_hosts() as usize, move || settings.pacer())?;
         Ok(ConfiguredPacers::PerHost(hosts))
     }
 }

@@ -529,7 +529,7 @@ fn a_conflict_takes_back_what_the_last_source_gave_and_nothing_else() {
         let (settings, problems) = Sources::new().toml("one", &of(first)).toml("two", &of(second)).normalized();
         let expected = Sources::new().toml("expected", &of(expected)).load().unwrap();
         assert_eq!(settings, expected, "{first}\n{second}");
-        assert!(problems.iter().all(|problem| problem.origin().source() == "two"), "{problems:?}");
+        assert!(problems.iter().all(|problem| problem.source_name() == "two"), "{problems:?}");
     }
 }
 
@@ -597,8 +597,8 @@ fn a_mistake_in_a_list_has_the_position_of_its_element() {
         (Format::Toml, format!("{key} = [{}]", "'1/s',".repeat(17)), (1, 32 + 6 * 15)),
     ] {
         let error = Sources::new().text("app", format, &text).load().expect_err(&text);
-        let origin = error.problems()[0].origin();
-        assert_eq!((origin.line(), origin.column()), (Some(position.0), Some(position.1)), "{text}");
+        let problem = &error.problems()[0];
+        assert_eq!((problem.line(), problem.column()), (Some(position.0), Some(position.1)), "{text}");
     }
     // A variable has no lines.
     let error = Sources::new().value("--tiers", key, "1/s,x").load().unwrap_err();

@@ -8,7 +8,7 @@ use damper_core::gate::Either;
 use damper_core::retry::{Failure, RetryError};
 use damper_core::{BreakerConfig, Bulkhead, BulkheadFull, Deadline};
 use damper_http::{
-    BoxedClient, ClassifyFailure, GiveUp, Head, HttpProtocol, ResponseHead, RetryProtocol, StackError, StackPart,
+    BoxedClient, ClassifyResponse, GiveUp, Head, HttpProtocol, ResponseHead, RetryProtocol, StackError, StackPart,
     StackProtocol,
 };
 use http::{Request, Response, StatusCode};
@@ -135,8 +135,8 @@ impl RetryProtocol<Body> for Unseen {
     }
 }
 
-impl<E> ClassifyFailure<E> for Unseen {
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+impl<E> ClassifyResponse<E, Option<Failure>> for Unseen {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         let is_unseen = response.is_ok_and(|head| head.status == StatusCode::SERVICE_UNAVAILABLE);
         is_unseen.then_some(Failure::TRANSIENT.transparent())
     }

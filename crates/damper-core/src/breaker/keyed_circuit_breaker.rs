@@ -365,11 +365,20 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher, L: OnStateChange> KeyedCirc
 /// A callback for the state changes of all breakers.
 type KeyCallback<K> = dyn Fn(StateChange, &K) + Send + Sync;
 
-/// Calls the callback of [`KeyedCircuitBreaker::on_state_change`] with the key of a breaker.
+/// Calls a callback with the key of a breaker, for each change of its state.
+///
+/// It is the listener of the breakers with a [callback](KeyedCircuitBreaker::on_state_change).
 #[cfg(feature = "alloc")]
 pub struct KeyListener<K> {
     key: K,
     callback: Arc<KeyCallback<K>>,
+}
+
+impl<K> KeyListener<K> {
+    /// Creates the listener of the breaker with this key.
+    pub fn new(key: K, callback: impl Fn(StateChange, &K) + Send + Sync + 'static) -> Self {
+        Self { key, callback: Arc::new(callback) }
+    }
 }
 
 impl<K> OnStateChange for KeyListener<K> {

@@ -15,9 +15,9 @@ use core::time::Duration;
 /// ```
 /// # extern crate damper_core as damper;
 /// use core::time::Duration;
-/// use damper::decision_log::{Decision, DecisionAnswer};
+/// use damper::decision_log::Decision;
 ///
-/// let decision = Decision { at: Duration::from_millis(1_500), key: 0xBEEF, cost: 3, answer: DecisionAnswer::Refused };
+/// let decision = Decision { at: Duration::from_millis(1_500), key: 0xBEEF, cost: 3, is_allowed: false };
 /// assert_eq!(decision.to_string(), "1500000 beef 3 refused");
 /// assert_eq!("1500000 beef 3 refused".parse(), Ok(decision));
 /// # Ok::<(), damper::InvalidText>(())
@@ -33,45 +33,18 @@ pub struct Decision {
     pub key: u64,
     /// The tokens that the call asked for.
     pub cost: u32,
-    /// The answer.
-    pub answer: DecisionAnswer,
+    /// Whether the call was allowed, and not refused.
+    pub is_allowed: bool,
 }
 
-/// The answer to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum DecisionAnswer {
-    /// The call was allowed.
-    Allowed,
-    /// The call was refused.
-    Refused,
-}
-
-impl DecisionAnswer {
-    /// Returns the answer that a result is, of which an `Err` is a refusal.
-    #[inline]
-    #[must_use]
-    pub const fn of<T, E>(result: &Result<T, E>) -> Self {
-        if result.is_ok() { Self::Allowed } else { Self::Refused }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Allowed => "allowed",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-impl fmt::Display for DecisionAnswer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+/// The two answers, as texts.
+const ALLOWED: &str = "allowed";
+const REFUSED: &str = "refused";
 
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { at, key, cost, answer } = self;
+        let Self { at, key, cost, is_allowed } = self;
+        let answer = if *is_allowed { ALLOWED } else { REFUSED };
         write!(f, "{} {key:x} {cost} {answer}", at.as_micros())
     }
 }
@@ -95,11 +68,12 @@ impl FromStr for Decision {
             cost,
             "a number from 0 to 4294967295",
         ))?;
-        let answer = [DecisionAnswer::Allowed, DecisionAnswer::Refused]
-            .into_iter()
-            .find(|known| known.name() == answer)
-            .ok_or_else(wrong("the answer", answer, "allowed or refused"))?;
-        Ok(Self { at: Duration::from_micros(micros), key, cost, answer })
+        let is_allowed = match answer {
+            ALLOWED => true,
+            REFUSED => false,
+            other => return Err(InvalidText::new("the answer", other, "allowed or refused")),
+        };
+        Ok(Self { at: Duration::from_micros(micros), key, cost, is_allowed })
     }
 }
 

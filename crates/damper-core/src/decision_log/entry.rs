@@ -23,7 +23,6 @@
 //!
 //! A writer that was stopped while a multiple of 65,536 rounds were written could mix two decisions unnoticed.
 
-use super::DecisionAnswer;
 use crate::sync::{AtomicU64, Field, Ordering};
 
 /// The time of a logged decision.
@@ -55,7 +54,7 @@ pub(super) struct Entry {
     pub(super) units: u64,
     pub(super) key: u64,
     pub(super) cost: u32,
-    pub(super) answer: DecisionAnswer,
+    pub(super) is_allowed: bool,
 }
 
 /// The result of reading an entry.
@@ -80,9 +79,9 @@ impl<T> Readout<T> {
 
 /// Writes an entry of a lap.
 #[inline]
-pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, answer }: Entry) {
+pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, is_allowed }: Entry) {
     let [time, of_key, of_cost] = words;
-    let refused = REFUSED.put(u64::from(answer == DecisionAnswer::Refused));
+    let refused = REFUSED.put(u64::from(!is_allowed));
     // ORDERING: Relaxed: each word says to which decision it belongs, so nothing is published through another one.
     // loom-tests: decision_log::entry_is_read_whole.
     time.store(TIME_LAP.put(lap) | UNITS.put(units), Ordering::Relaxed);
@@ -101,12 +100,11 @@ pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Readout<Entry> {
         COST_LAP.ahead(COST_LAP.get(cost), lap),
     ];
     if ahead == [0; WORDS] {
-        let answer = if REFUSED.get(cost) == 1 { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
         return Readout::Whole(Entry {
             units: UNITS.get(time),
             key: HASH.get(key),
             cost: COST.get(cost) as u32,
-            answer,
+            is_allowed: REFUSED.get(cost) == 0,
         });
     }
     if ahead.iter().any(|laps| *laps > 0) { Readout::Overwritten } else { Readout::Unfinished }

@@ -17,7 +17,7 @@ mod reader;
 mod tests;
 mod time_unit;
 
-pub use decision::{Decision, DecisionAnswer};
+pub use decision::Decision;
 pub use logged::Logged;
 pub use reader::DecisionReader;
 
@@ -212,7 +212,7 @@ impl<C: Clock> DecisionLog<C> {
     ///
     /// ```
     /// # extern crate damper_core as damper;
-    /// use damper::decision_log::{DecisionAnswer, DecisionLog};
+    /// use damper::decision_log::DecisionLog;
     /// use damper::{ManualClock, Quota, RateLimiter};
     ///
     /// let clock = ManualClock::new();
@@ -221,33 +221,33 @@ impl<C: Clock> DecisionLog<C> {
     /// let answer = limiter.check_n(3);
     /// log.record(7, 3, &answer);
     /// let decision = log.reader().next().unwrap();
-    /// assert_eq!((decision.key, decision.cost, decision.answer), (7, 3, DecisionAnswer::Refused));
+    /// assert_eq!((decision.key, decision.cost, decision.is_allowed), (7, 3, false));
     /// ```
     #[inline]
     pub fn record<T, E>(&self, key: u64, cost: u32, answer: &Result<T, E>) {
-        let (units, answer) = (self.unit.now(&self.clock), DecisionAnswer::of(answer));
+        let (units, is_allowed) = (self.unit.now(&self.clock), answer.is_ok());
         let number = self.take_number();
         match self.words(number) {
-            Some(words) => entry::write(words, self.lap(number), Entry { units, key, cost, answer }),
-            None => self.write_at_first_use(number, units, key, cost, answer),
+            Some(words) => entry::write(words, self.lap(number), Entry { units, key, cost, is_allowed }),
+            None => self.write_at_first_use(number, units, key, cost, is_allowed),
         }
     }
 
     /// Takes the parts of the entry, which fit into registers, so that the caller needs no memory for them.
     #[cold]
     #[inline(never)]
-    fn write_at_first_use(&self, number: u64, units: u64, key: u64, cost: u32, answer: DecisionAnswer) {
+    fn write_at_first_use(&self, number: u64, units: u64, key: u64, cost: u32, is_allowed: bool) {
         if let Some(words) = self.words_at_first_use(number) {
-            entry::write(words, self.lap(number), Entry { units, key, cost, answer });
+            entry::write(words, self.lap(number), Entry { units, key, cost, is_allowed });
         }
     }
 
     /// Reads the decision of this number.
     fn read(&self, number: u64) -> Readout<Decision> {
         let Some(words) = self.words(number) else { return Readout::Unfinished };
-        entry::read(words, self.lap(number)).map(|Entry { units, key, cost, answer }| {
+        entry::read(words, self.lap(number)).map(|Entry { units, key, cost, is_allowed }| {
             let at = self.unit.duration(units, &self.clock);
-            Decision { at, key, cost, answer }
+            Decision { at, key, cost, is_allowed }
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Writers that stop in the middle of an entry.
 
+use super::DecisionLog;
 use super::entry::{self, Entry, Readout, WORDS};
-use super::{DecisionAnswer, DecisionLog};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::{Clock, ManualClock};
 use proptest::prelude::*;
@@ -14,12 +14,8 @@ fn words(lap: u64, value: u32) -> [u64; WORDS] {
     written.map(AtomicU64::into_inner)
 }
 
-fn answer(value: u32) -> DecisionAnswer {
-    if value.is_multiple_of(2) { DecisionAnswer::Allowed } else { DecisionAnswer::Refused }
-}
-
 fn entry(value: u32) -> Entry {
-    Entry { units: value.into(), key: value.into(), cost: value, answer: answer(value) }
+    Entry { units: value.into(), key: value.into(), cost: value, is_allowed: value.is_multiple_of(2) }
 }
 
 proptest! {
@@ -56,10 +52,9 @@ proptest! {
     }
 
     #[test]
-    fn every_value_comes_back(units in 0..1u64 << 48, key in 0..1u64 << 48, cost: u32, is_refused: bool, lap: u64) {
+    fn every_value_comes_back(units in 0..1u64 << 48, key in 0..1u64 << 48, cost: u32, is_allowed: bool, lap: u64) {
         let slot = [const { AtomicU64::new(entry::NEVER_WRITTEN) }; WORDS];
-        let answer = if is_refused { DecisionAnswer::Refused } else { DecisionAnswer::Allowed };
-        let written = Entry { units, key, cost, answer };
+        let written = Entry { units, key, cost, is_allowed };
         entry::write(&slot, lap, written);
         let Readout::Whole(found) = entry::read(&slot, lap) else { panic!("it is whole") };
         prop_assert_eq!(found, written);

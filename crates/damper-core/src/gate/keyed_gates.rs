@@ -1,6 +1,6 @@
 //! Stores of gates, in an `Arc` that calls share.
 
-use super::{AnswerOf, Ask, AskKey, AskKeyCost, Forecast, Gate, GateOfKey, GateStore, Never};
+use super::{AnswerOf, Ask, AskCost, Forecast, Gate, GateOfKey, GateStore, Never};
 use crate::concurrency::{BulkheadFull, KeyedAdaptiveLimit, KeyedBulkhead, LimitRule};
 use crate::keyed::KeyedLimiter;
 use crate::limit::{Denied, KeyedAlgorithm};
@@ -13,7 +13,7 @@ use core::hash::{BuildHasher, Hash};
 
 /// A store of breakers, throttles, bulkheads, adaptive limits, or limiters of a [`Template`] of your own.
 ///
-/// For other gates of yours, implement [`AskKey`] for a store of your own.
+/// It is asked about a key, and asks the gate of that key. For other gates of yours, implement [`Ask`] for a store of your own.
 impl<K, T: Template<K>, S> Gate for Arc<Keyed<K, T, S>>
 where
     Arc<T::Value>: Gate,
@@ -74,7 +74,7 @@ macro_rules! limits_of_keys {
 limits_of_keys!([C: Clock + Clone, S: BuildHasher] KeyedBulkhead<K, C, S>);
 limits_of_keys!([R: LimitRule, C: Clock + Clone, S: BuildHasher] KeyedAdaptiveLimit<K, R, C, S>);
 
-impl<K, Q: ?Sized, T: Template<K>, S> AskKey<Q> for Arc<Keyed<K, T, S>>
+impl<K, Q: ?Sized, T: Template<K>, S> Ask<Q> for Arc<Keyed<K, T, S>>
 where
     Self: GateOfKey<
             Q,
@@ -86,7 +86,7 @@ where
     Arc<T::Value>: Ask<Q>,
 {
     #[inline]
-    fn ask_key(&self, key: &Q) -> AnswerOf<Self> {
+    fn ask(&self, key: &Q) -> AnswerOf<Self> {
         match self.gate_of(key) {
             Ok(gate) => gate.ask(key),
             Err(refusal) => Err(refusal).into(),
@@ -94,7 +94,7 @@ where
     }
 
     /// For a key without a gate, one is created and dropped.
-    fn forecast_key(&self, key: &Q) -> Forecast<Self::Refusal> {
+    fn forecast(&self, key: &Q) -> Forecast<Self::Refusal> {
         self.peek_gate(key).map_or(Forecast::Unknown, |gate| gate.forecast(key))
     }
 }
@@ -105,24 +105,24 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Gate for Arc
     type Wait = Never<(), Denied>;
 }
 
-impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKey<K> for Arc<KeyedLimiter<K, C, S, A>> {
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Ask<K> for Arc<KeyedLimiter<K, C, S, A>> {
     #[inline]
-    fn ask_key(&self, key: &K) -> AnswerOf<Self> {
+    fn ask(&self, key: &K) -> AnswerOf<Self> {
         self.check(key).map(drop).into()
     }
 
-    fn forecast_key(&self, key: &K) -> Forecast<Denied> {
+    fn forecast(&self, key: &K) -> Forecast<Denied> {
         KeyedLimiter::refusal(self, key, 1).into()
     }
 }
 
-impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskKeyCost<K> for Arc<KeyedLimiter<K, C, S, A>> {
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> AskCost<K> for Arc<KeyedLimiter<K, C, S, A>> {
     #[inline]
-    fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
+    fn ask_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self> {
         self.check_n(key, tokens).map(drop).into()
     }
 
-    fn forecast_key_cost(&self, key: &K, tokens: u32) -> Forecast<Denied> {
+    fn forecast_cost(&self, key: &K, tokens: u32) -> Forecast<Denied> {
         KeyedLimiter::refusal(self, key, tokens).into()
     }
 }

@@ -82,9 +82,9 @@ use never::Impossible;
 pub use never::Never;
 #[cfg(feature = "alloc")]
 pub use paces::{PacerSource, Paces, SelectedPacer};
-pub use per_key::{AskKey, AskKeyCost, KeyOf, PerKey};
 #[cfg(feature = "alloc")]
 use per_key::{GateOfKey, GateStore};
+pub use per_key::{KeyOf, PerKey};
 pub use permit::{Permit, Standing};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) use refusal::boxed_refusal;

@@ -26,38 +26,6 @@ impl<Q: ?Sized, K, F: Fn(&Q) -> K> KeyOf<Q> for F {
     }
 }
 
-/// A store of gates, one for each key.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` has no gate for keys of the type `{K}`",
-    note = "the keyed types of damper are stores of gates in an `Arc`"
-)]
-pub trait AskKey<K: ?Sized>: Gate {
-    /// Asks the gate of this key about a call.
-    fn ask_key(&self, key: &K) -> AnswerOf<Self>;
-
-    /// Returns the answer that a call with this key would get now, and changes nothing.
-    ///
-    /// Default: [`Forecast::Unknown`].
-    fn forecast_key(&self, key: &K) -> Forecast<Self::Refusal> {
-        _ = key;
-        Forecast::Unknown
-    }
-}
-
-/// A store of limits, whose calls may cost more than one token.
-pub trait AskKeyCost<K: ?Sized>: AskKey<K> {
-    /// Asks the limit of this key about a call of `tokens` tokens.
-    fn ask_key_cost(&self, key: &K, tokens: u32) -> AnswerOf<Self>;
-
-    /// Returns the answer that a call of `tokens` tokens would get now, and changes nothing.
-    ///
-    /// Default: [`Forecast::Unknown`].
-    fn forecast_key_cost(&self, key: &K, tokens: u32) -> Forecast<Self::Refusal> {
-        _ = (key, tokens);
-        Forecast::Unknown
-    }
-}
-
 /// A store of gates that can be had one by one: of breakers, throttles, bulkheads and adaptive limits.
 #[cfg(feature = "alloc")]
 pub trait GateStore: Gate {
@@ -85,6 +53,8 @@ pub trait GateOfKey<K: ?Sized>: GateStore {
 }
 
 /// Asks the gate of each call's key.
+///
+/// The store is a gate whose calls are keys: it implements [`Ask`] for the type of a key. Damper's keyed types do, in an `Arc`.
 ///
 /// # Examples
 ///
@@ -129,24 +99,24 @@ impl<F, S: Gate> Gate for PerKey<F, S> {
     type Wait = S::Wait;
 }
 
-impl<Q: ?Sized, F: KeyOf<Q>, S: AskKey<F::Key>> Ask<Q> for PerKey<F, S> {
+impl<Q: ?Sized, F: KeyOf<Q>, S: Ask<F::Key>> Ask<Q> for PerKey<F, S> {
     #[inline]
     fn ask(&self, call: &Q) -> AnswerOf<Self> {
-        self.key.with_key(call, |key| self.store.ask_key(key))
+        self.key.with_key(call, |key| self.store.ask(key))
     }
 
     fn forecast(&self, call: &Q) -> Forecast<Self::Refusal> {
-        self.key.with_key(call, |key| self.store.forecast_key(key))
+        self.key.with_key(call, |key| self.store.forecast(key))
     }
 }
 
-impl<Q: ?Sized, F: KeyOf<Q>, S: AskKeyCost<F::Key>> AskCost<Q> for PerKey<F, S> {
+impl<Q: ?Sized, F: KeyOf<Q>, S: AskCost<F::Key>> AskCost<Q> for PerKey<F, S> {
     #[inline]
     fn ask_cost(&self, call: &Q, tokens: u32) -> AnswerOf<Self> {
-        self.key.with_key(call, |key| self.store.ask_key_cost(key, tokens))
+        self.key.with_key(call, |key| self.store.ask_cost(key, tokens))
     }
 
     fn forecast_cost(&self, call: &Q, tokens: u32) -> Forecast<Self::Refusal> {
-        self.key.with_key(call, |key| self.store.forecast_key_cost(key, tokens))
+        self.key.with_key(call, |key| self.store.forecast_cost(key, tokens))
     }
 }

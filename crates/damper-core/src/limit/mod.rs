@@ -84,7 +84,7 @@ pub use token_bucket::{Reservation, TokenBucket};
 pub(crate) use unsettled::{Counted, Unsettled, UnsettledBounds};
 pub use usage::Usage;
 #[cfg(feature = "futures")]
-pub use waiting::{PacedSink, PacedStream};
+pub use waiting::Paced;
 pub(crate) use waiting::{Place, Queue};
 pub(crate) use waiting::{TokensFuture, TokensRequest};
 

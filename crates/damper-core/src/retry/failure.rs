@@ -182,16 +182,18 @@ impl Failure {
     }
 }
 
-/// Treats every error as transient, and damper's own refusals as fatal. The default.
+/// Takes every `Ok` as a success, and judges every `Err` by its type.
+///
+/// It is the default of retries, hedges and `damper::tower`'s gates. A retry treats every error as transient, and damper's own refusals as fatal.
 ///
 /// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after
 /// a deadline no other attempt is in time. Such errors are found anywhere in an error's chain of sources. So is an
 /// inner [`Retry`](super::Retry) whose deadline passed; its other errors are transient. Do not nest retries, because
 /// their attempts multiply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct AnyError;
+pub struct EveryErr;
 
-impl AnyError {
+impl EveryErr {
     /// Returns the failure of an error.
     ///
     /// # Examples
@@ -201,12 +203,12 @@ impl AnyError {
     /// ```
     /// # extern crate damper_core as damper;
     /// # #[cfg(feature = "std")] {
-    /// use damper::retry::{AnyError, Failure, Retry};
+    /// use damper::retry::{EveryErr, Failure, Retry};
     ///
     /// let retry = Retry::new(3).when(|result: &Result<u16, std::io::Error>| match result {
     ///     Ok(500..) => Some(Failure::TRANSIENT),
     ///     Ok(_) => None,
-    ///     Err(error) => Some(AnyError::judge(error)),
+    ///     Err(error) => Some(EveryErr::judge(error)),
     /// });
     /// # let _ = retry;
     /// # }
@@ -221,7 +223,7 @@ impl AnyError {
 
 // Otherwise the compiler reports a missing `Error` of the user's type, and not the note of `Reads`.
 #[diagnostic::do_not_recommend]
-impl<T, E: Error + 'static> Reads<Result<T, E>, Option<Failure>> for AnyError {
+impl<T, E: Error + 'static> Reads<Result<T, E>, Option<Failure>> for EveryErr {
     fn read_from(&self, outcome: &Result<T, E>) -> Option<Failure> {
         outcome.as_ref().err().map(|error| Self::judge(error))
     }

@@ -25,7 +25,7 @@
 // | `attempts_future` | `AttemptsFuture`: the future of every call that is made in attempts, here, by a pacer, in damper-tower and in damper-http; `MakeAttempts` |
 // | `repeated_call` | `RepeatedCall`: an asynchronous call of a retry, a hedge or a pacer, before it is awaited |
 // | `future` | `RetryFuture`: an asynchronous call with retries |
-// | `failure` | `Failure`: the meaning of an outcome for the next attempt; `AnyError` |
+// | `failure` | `Failure`: the meaning of an outcome for the next attempt; `EveryErr` |
 // | `error` | `RetryError` and `GaveUp`: why a call was given up |
 // | `backoff` | `Backoff`: how long to wait before each retry; `Delays` |
 // | `jitter` | `Jitter`: the random part of a wait |
@@ -52,7 +52,7 @@ pub use budget::{
     Budget, RetryBucket, RetryBudget, RetryBudgetConfig, RetryBudgetConfigBuilder, RetryQuota, RetryThrottle, Unlimited,
 };
 pub use error::{GaveUp, RetryError};
-pub use failure::{AnyError, Failure};
+pub use failure::{EveryErr, Failure};
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub use hedge::{Hedge, HedgeConfig, HedgeConfigBuilder, HedgeStatus};
 pub use jitter::Jitter;
@@ -106,7 +106,7 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone)]
 #[must_use = "a policy does nothing by itself: `call` or `run` it"]
-pub struct Retry<C = DefaultClock, B = Unlimited, V = AnyError> {
+pub struct Retry<C = DefaultClock, B = Unlimited, V = EveryErr> {
     terms: RetryTerms,
     deadline: Deadline<C>,
     budget: B,
@@ -143,7 +143,7 @@ enum Seeding {
 impl Retry {
     /// Makes at most this many attempts, including the first. 0 counts as 1.
     ///
-    /// Every error is [retried](AnyError), without a budget and without a deadline.
+    /// Every error is [retried](EveryErr), without a budget and without a deadline.
     pub const fn new(max_attempts: u32) -> Self {
         Self::of(max_attempts, Seeding::Random, crate::time::Monotonic, crate::time::Monotonic)
     }
@@ -180,7 +180,7 @@ impl<C: Clock> Retry<C> {
             },
             deadline: Deadline::never(deadline_clock),
             budget: Unlimited,
-            retryable: AnyError,
+            retryable: EveryErr,
             clock,
         }
     }
@@ -252,7 +252,7 @@ impl<C, B, V> Retry<C, B, V> {
         self
     }
 
-    /// Sets which outcomes are retried. Default: [`AnyError`].
+    /// Sets which outcomes are retried. Default: [`EveryErr`].
     ///
     /// # Examples
     ///

@@ -4,26 +4,7 @@ use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 
 /// Counts the refusals of what is in force and of a candidate beside it.
 ///
-/// [`Shadowed`](super::Shadowed) has one. It is public for middleware that compares decisions of its own.
-///
-/// A call that both allow writes nothing.
-///
-/// # Examples
-///
-/// ```
-/// # extern crate damper_core as damper;
-/// use damper::shadow::ShadowCounts;
-/// use damper::{ManualClock, Quota, RateLimiter};
-///
-/// let clock = ManualClock::new();
-/// let (in_force, candidate) = (Quota::per_second(3), Quota::per_second(2));
-/// let (in_force, candidate) = (RateLimiter::with_clock(in_force, &clock), RateLimiter::with_clock(candidate, &clock));
-/// let counts = ShadowCounts::new();
-/// for _ in 0..4 {
-///     counts.record(&in_force.check(), &candidate.check());
-/// }
-/// assert_eq!((counts.report().only_by_candidate, counts.report().by_both), (1, 1));
-/// ```
+/// [`Shadowed`](super::Shadowed) has one. A call that both allow writes nothing.
 #[derive(Debug)]
 pub struct ShadowCounts {
     by_both: AtomicU64,

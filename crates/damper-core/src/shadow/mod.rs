@@ -9,13 +9,14 @@
 // | `counts` | how often the two disagree |
 
 mod breakers;
-mod counts;
+pub(crate) mod counts;
 mod gates;
 mod limits;
 
-pub use counts::{ShadowCounts, ShadowReport};
+pub use counts::ShadowReport;
 
 use crate::sync::const_unless_loom;
+use counts::ShadowCounts;
 
 /// A limiter or a breaker in force, and a candidate that decides on the same calls and changes nothing.
 ///

@@ -19,7 +19,7 @@
 //! A word of 0 is not written yet, and no field is 0. So a header is created by compare-and-swaps from 0. If two processes create it at once,
 //! or one is killed on the way and another goes on, each word keeps its first value, and all of them read the same header.
 
-use super::{AtomicU64, Contents, HeaderError, HeaderPart};
+use super::{AtomicU64, Contents, HeaderError};
 use crate::out_of_range::OutOfRange;
 use crate::sync::{Field, Ordering};
 use crate::time::{Clock, Seed};
@@ -121,15 +121,13 @@ impl Header {
         }
         // ORDERING: Relaxed, after the Acquire above.
         let field = |index: usize| header[index].load(Ordering::Relaxed);
-        let same = |part, found, expected| {
-            if found == expected { Ok(()) } else { Err(HeaderError::Differs { part, found, expected }) }
-        };
-        same(HeaderPart::Magic, MAGIC.get(first), DAMPER)?;
-        same(HeaderPart::LayoutVersion, VERSION.get(first), LAYOUT_VERSION)?;
-        same(HeaderPart::Contents, field(1), contents.settings())?;
-        same(HeaderPart::Boot, field(2), contents.boot())?;
+        same(MAGIC.get(first), DAMPER, |found, expected| HeaderError::NoHeader { found, expected })?;
+        same(VERSION.get(first), LAYOUT_VERSION, |found, expected| HeaderError::LayoutVersion { found, expected })?;
+        same(field(1), contents.settings(), |found, expected| HeaderError::Contents { found, expected })?;
+        same(field(2), contents.boot(), |found, expected| HeaderError::Boot { found, expected })?;
         let as_ticks = |stored: u64| stored.wrapping_sub(1);
-        same(HeaderPart::Frequency, as_ticks(field(6)), as_ticks(plus_one(clock.frequency())))?;
+        let frequency = as_ticks(plus_one(clock.frequency()));
+        same(as_ticks(field(6)), frequency, |found, expected| HeaderError::Frequency { found, expected })?;
         let (created_at, now) = (as_ticks(field(5)), clock.now());
         if now.saturating_add(clock.max_step_back()) < created_at {
             return Err(HeaderError::BeforeCreation { created_at, now });
@@ -159,6 +157,11 @@ fn header_of(words: &[AtomicU64]) -> Result<&[AtomicU64; Header::WORDS], HeaderE
             Ok(()) => HeaderError::NotCreated,
         }
     })
+}
+
+/// Checks that a number in the header is the expected one.
+fn same(found: u64, expected: u64, error: impl FnOnce(u64, u64) -> HeaderError) -> Result<(), HeaderError> {
+    if found == expected { Ok(()) } else { Err(error(found, expected)) }
 }
 
 /// Writes a word that is 0.

@@ -25,13 +25,39 @@ pub enum HeaderError {
     TooShort(OutOfRange),
     /// The header was not created yet, or the process that creates it has not come to its end.
     NotCreated,
-    /// A part of the header differs from what this process expects.
-    Differs {
-        /// The part.
-        part: HeaderPart,
-        /// The hash or the number in the header.
+    /// The words are no header of damper.
+    NoHeader {
+        /// The mark in place of damper's.
         found: u64,
-        /// The one that this process expects.
+        /// The mark of a header of damper.
+        expected: u64,
+    },
+    /// The version of damper's layouts differs.
+    LayoutVersion {
+        /// The version in the header.
+        found: u64,
+        /// The version of this process.
+        expected: u64,
+    },
+    /// The plans, the settings or the version of the program's layout differ.
+    Contents {
+        /// The hash in the header.
+        found: u64,
+        /// The hash of this process's [`Contents`](super::Contents).
+        expected: u64,
+    },
+    /// The header was created in another boot of the machine.
+    Boot {
+        /// The hash in the header.
+        found: u64,
+        /// The hash of the id of this boot.
+        expected: u64,
+    },
+    /// The clock of the header has another frequency.
+    Frequency {
+        /// The ticks in a second of the clock in the header.
+        found: u64,
+        /// The ticks in a second of this process's clock.
         expected: u64,
     },
     /// The clock reads a time before the header was created.
@@ -45,45 +71,25 @@ pub enum HeaderError {
     },
 }
 
-/// A part of a header that can differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum HeaderPart {
-    /// The mark of a header of damper.
-    Magic,
-    /// The version of damper's layouts.
-    LayoutVersion,
-    /// The hash of the plans, the settings and the version of the program's layout.
-    Contents,
-    /// The hash of the boot's id.
-    Boot,
-    /// The ticks of the clock in a second.
-    Frequency,
-}
-
-impl fmt::Display for HeaderPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Magic => "the mark of the words differs",
-            Self::LayoutVersion => "the version of damper's layouts differs",
-            Self::Contents => "the plans or settings of the words differ",
-            Self::Boot => "the boot of the words differs",
-            Self::Frequency => "the frequency of the clock differs",
-        })
-    }
-}
-
 impl fmt::Display for HeaderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooShort(error) => write!(f, "{error} (the header)"),
             Self::NotCreated => f.write_str("the header of the words was not created yet"),
-            Self::Differs { part: part @ (HeaderPart::LayoutVersion | HeaderPart::Frequency), found, expected } => {
-                write!(f, "{part}, found {found}, expected {expected}")
+            Self::NoHeader { found, expected } => {
+                write!(f, "the mark of the words differs, found {found:#018x}, expected {expected:#018x}")
             }
-            Self::Differs { part, found, expected } => {
-                write!(f, "{part}, found {found:#018x}, expected {expected:#018x}")
+            Self::LayoutVersion { found, expected } => {
+                write!(f, "the version of damper's layouts differs, found {found}, expected {expected}")
+            }
+            Self::Contents { found, expected } => {
+                write!(f, "the plans or settings of the words differ, found {found:#018x}, expected {expected:#018x}")
+            }
+            Self::Boot { found, expected } => {
+                write!(f, "the boot of the words differs, found {found:#018x}, expected {expected:#018x}")
+            }
+            Self::Frequency { found, expected } => {
+                write!(f, "the frequency of the clock differs, found {found}, expected {expected}")
             }
             Self::BeforeCreation { created_at, now } => write!(
                 f,

@@ -76,7 +76,7 @@ pub use breaker::WordBreaker;
 pub use bulkhead::{WordBulkhead, WordPermit};
 pub use contents::Contents;
 pub use header::Header;
-pub use header_error::{HeaderError, HeaderPart};
+pub use header_error::HeaderError;
 pub use limiter::WordLimiter;
 pub use seat::Seat;
 #[cfg(loom)]

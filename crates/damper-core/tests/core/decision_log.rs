@@ -1,6 +1,6 @@
 //! The log of decisions, through the public API.
 
-use damper::decision_log::{Decision, DecisionAnswer, DecisionLog, Logged};
+use damper::decision_log::{Decision, DecisionLog, Logged};
 use damper::gate::Forecast;
 use damper::{KeyedLimiter, Limiter, ManualClock, Quota, RateLimiter};
 use proptest::prelude::*;
@@ -10,26 +10,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-const ANSWERS: [DecisionAnswer; 2] = [DecisionAnswer::Allowed, DecisionAnswer::Refused];
-
-fn result(answer: DecisionAnswer) -> Result<(), ()> {
-    match answer {
-        DecisionAnswer::Allowed => Ok(()),
-        DecisionAnswer::Refused => Err(()),
-    }
+fn result(is_allowed: bool) -> Result<(), ()> {
+    if is_allowed { Ok(()) } else { Err(()) }
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Write { key: u64, cost: u32, answer: DecisionAnswer },
+    Write { key: u64, cost: u32, is_allowed: bool },
     Read { most: usize },
     Wait { micros: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..1u64 << 48, any::<u32>(), prop::sample::select(&ANSWERS[..]))
-            .prop_map(|(key, cost, answer)| Step::Write { key, cost, answer }),
+        6 => (0..1u64 << 48, any::<u32>(), any::<bool>())
+            .prop_map(|(key, cost, is_allowed)| Step::Write { key, cost, is_allowed }),
         1 => (0..20usize).prop_map(|most| Step::Read { most }),
         2 => (0..1u64 << 40).prop_map(|micros| Step::Wait { micros }),
     ]
@@ -45,9 +40,9 @@ proptest! {
         let (mut reader, mut model, mut lost, mut now) = (log.reader(), VecDeque::new(), 0, 0);
         for step in steps {
             match step {
-                Step::Write { key, cost, answer } => {
-                    log.record(key, cost, &result(answer));
-                    model.push_back(Decision { at: Duration::from_micros(now), key, cost, answer });
+                Step::Write { key, cost, is_allowed } => {
+                    log.record(key, cost, &result(is_allowed));
+                    model.push_back(Decision { at: Duration::from_micros(now), key, cost, is_allowed });
                 }
                 Step::Read { most } => {
                     while model.len() > log.capacity() as usize {
@@ -69,8 +64,8 @@ proptest! {
     }
 
     #[test]
-    fn text_of_a_decision_is_read_back(micros: u64, key: u64, cost: u32, answer in prop::sample::select(&ANSWERS[..])) {
-        let decision = Decision { at: Duration::from_micros(micros), key, cost, answer };
+    fn text_of_a_decision_is_read_back(micros: u64, key: u64, cost: u32, is_allowed: bool) {
+        let decision = Decision { at: Duration::from_micros(micros), key, cost, is_allowed };
         prop_assert_eq!(decision.to_string().parse(), Ok(decision));
     }
 
@@ -163,8 +158,8 @@ fn keys_are_told_apart_by_their_hashes() {
     let decisions: Vec<Decision> = log.reader().collect();
     assert_eq!(decisions[0].key, decisions[2].key);
     assert_ne!(decisions[0].key, decisions[1].key);
-    let answers: Vec<DecisionAnswer> = decisions.iter().map(|decision| decision.answer).collect();
-    assert_eq!(answers, [DecisionAnswer::Allowed, DecisionAnswer::Allowed, DecisionAnswer::Refused]);
+    let answers: Vec<bool> = decisions.iter().map(|decision| decision.is_allowed).collect();
+    assert_eq!(answers, [true, true, false]);
 }
 
 /// A count from another log, or from before a restart, is no reason to skip decisions.
@@ -205,9 +200,9 @@ fn decisions_are_read_whole_while_threads_write() {
             let (mut reader, mut read) = (log.reader(), 0);
             loop {
                 let is_last = are_done.load(Ordering::Acquire);
-                for Decision { key, cost, answer, .. } in reader.by_ref() {
+                for Decision { key, cost, is_allowed, .. } in reader.by_ref() {
                     assert_eq!(u64::from(cost), key.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF);
-                    assert_eq!(answer == DecisionAnswer::Refused, key.is_multiple_of(3));
+                    assert_eq!(is_allowed, !key.is_multiple_of(3));
                     read += 1;
                 }
                 if is_last {

@@ -1,6 +1,6 @@
 //! Refusals by damper, however they are wrapped: breakers ignore them, and retries end.
 
-use damper::retry::{AnyError, Failure, GaveUp};
+use damper::retry::{EveryErr, Failure, GaveUp};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::{
     Admission, AdmissionRequest, Bulkhead, CallError, CircuitBreaker, Deadline, Denied, LimitSet, ManualClock, Plan,
@@ -54,7 +54,7 @@ fn refusals() -> Vec<(&'static str, BoxError)> {
 fn every_refusal_is_found_and_not_retried() {
     for (from, error) in refusals() {
         assert!(is_refusal(&*error), "{from}");
-        assert_eq!(AnyError::judge(&*error), Failure::FATAL, "{from}");
+        assert_eq!(EveryErr::judge(&*error), Failure::FATAL, "{from}");
     }
 }
 
@@ -71,10 +71,10 @@ fn refusal_of_a_limit_is_found_in_a_chain() {
 fn other_errors_are_no_refusals() {
     let exceeded = Deadline::after(Duration::ZERO).check().unwrap_err();
     assert!(!is_refusal(&exceeded), "the server may have been too slow");
-    assert_eq!(AnyError::judge(&exceeded), Failure::FATAL);
+    assert_eq!(EveryErr::judge(&exceeded), Failure::FATAL);
     let failed = CallError::<io::Error>::Failed(io::Error::other("down"));
     assert!(!is_refusal(&failed));
-    assert_eq!(AnyError::judge(&failed), Failure::TRANSIENT);
+    assert_eq!(EveryErr::judge(&failed), Failure::TRANSIENT);
 }
 
 /// A refusal that the list misses would be retried, and count as a failure of the server.

@@ -4,14 +4,13 @@
 // |---|---|
 // | `layer` | which breakers, and when a call has ended |
 // | `single`, `per_host` | breakers with telemetry, and their builders |
-// | `host_listener` | their listeners |
+// | `layer_listener` | their listener |
 
-mod host_listener;
 mod layer;
+mod layer_listener;
 mod per_host;
 mod single;
 
-pub use host_listener::HostListener;
 pub use layer::{CircuitBreak, CircuitBreakerLayer};
 pub use per_host::{PerHost, PerHostBuilder};
 pub use single::{Single, SingleBuilder};

@@ -1,12 +1,12 @@
 //! A breaker per host, with telemetry.
 
-use super::host_listener::{HostListener, LayerListener};
+use super::layer_listener::LayerListener;
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
 use damper_core::OutOfRange;
 use damper_core::breaker::{
-    BreakerConfig, CircuitBreaker, CircuitOpen, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
+    BreakerConfig, CircuitBreaker, CircuitOpen, KeyListener, KeyedCircuitBreaker, Permit, SetConfigError, StateChange,
 };
 use damper_core::gate::{AnswerOf, Ask, Forecast, Gate, Never};
 use damper_core::internal::keyed_breakers;
@@ -40,7 +40,7 @@ pub struct PerHost(Arc<PerHostInner>);
 /// In one `Arc`, because services are cloned often.
 #[derive(Debug)]
 struct PerHostInner {
-    hosts: KeyedCircuitBreaker<String, DefaultClock, Seed, HostListener>,
+    hosts: KeyedCircuitBreaker<String, DefaultClock, Seed, KeyListener<String>>,
     listener: Arc<LayerListener>,
 }
 
@@ -58,7 +58,7 @@ impl PerHost {
     fn of(store: BoundedStore<String, CircuitBreaker>, config: BreakerConfig, listener: LayerListener) -> Self {
         let listener = Arc::new(listener);
         let of_layer = Arc::clone(&listener);
-        let hosts = keyed_breakers(store, config).with_listeners(move |host| HostListener::new(host, &of_layer));
+        let hosts = keyed_breakers(store, config).on_state_change(move |change, host| of_layer.report(change, host));
         Self(Arc::new(PerHostInner { hosts, listener }))
     }
 
@@ -82,13 +82,13 @@ impl PerHost {
     /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
-    pub fn breaker(&self, host: &str) -> Arc<CircuitBreaker<DefaultClock, HostListener>> {
+    pub fn breaker(&self, host: &str) -> Arc<CircuitBreaker<DefaultClock, KeyListener<String>>> {
         self.0.hosts.get_or_create(host)
     }
 
     /// Returns the breakers of all hosts: to control them and to look at them.
     #[must_use]
-    pub fn breakers(&self) -> &KeyedCircuitBreaker<String, DefaultClock, Seed, HostListener> {
+    pub fn breakers(&self) -> &KeyedCircuitBreaker<String, DefaultClock, Seed, KeyListener<String>> {
         &self.0.hosts
     }
 
@@ -133,7 +133,7 @@ impl damper_metrics::NamedSource for PerHost {
 }
 
 impl Gate for PerHost {
-    type Permit = Permit<Arc<CircuitBreaker<DefaultClock, HostListener>>>;
+    type Permit = Permit<Arc<CircuitBreaker<DefaultClock, KeyListener<String>>>>;
     type Refusal = CircuitOpen;
     type Wait = Never<Self::Permit, CircuitOpen>;
 }

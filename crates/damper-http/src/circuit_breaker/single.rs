@@ -1,11 +1,14 @@
 //! One breaker for all requests, with telemetry.
 
-use super::host_listener::{HostListener, LayerListener};
+use super::layer_listener::LayerListener;
 use crate::telemetry::{Kind, Telemetry};
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Deref;
-use damper_core::breaker::{BreakerConfig, CircuitBreaker, CircuitOpen, OnStateChange, SetConfigError, StateChange};
+use damper_core::breaker::{
+    BreakerConfig, CircuitBreaker, CircuitOpen, KeyListener, OnStateChange, SetConfigError, StateChange,
+};
 use damper_core::gate::{AnswerOf, Ask, AtOnce, Forecast, Gate};
 use damper_core::time::{Clock, DefaultClock, Monotonic};
 
@@ -29,7 +32,7 @@ use damper_core::time::{Clock, DefaultClock, Monotonic};
 /// # let _ = layer;
 /// ```
 #[derive(Clone)]
-pub struct Single<B = Arc<CircuitBreaker<DefaultClock, HostListener>>> {
+pub struct Single<B = Arc<CircuitBreaker<DefaultClock, KeyListener<String>>>> {
     breaker: B,
     telemetry: Telemetry,
 }
@@ -62,7 +65,7 @@ impl Single {
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn breaker(&self) -> &Arc<CircuitBreaker<DefaultClock, HostListener>> {
+    pub fn breaker(&self) -> &Arc<CircuitBreaker<DefaultClock, KeyListener<String>>> {
         &self.breaker
     }
 
@@ -155,9 +158,10 @@ impl SingleBuilder {
     /// Builds the breaker.
     #[must_use]
     pub fn build(self) -> Single {
-        let listener = Arc::new(self.listener);
-        let breaker = CircuitBreaker::with_clock(self.config, Monotonic);
+        let Self { config, listener } = self;
         let telemetry = listener.telemetry.clone();
-        Single { breaker: Arc::new(breaker.with_listener(HostListener::new("", &listener))), telemetry }
+        // One breaker for all hosts has no key.
+        let listener = KeyListener::new(String::new(), move |change, host: &String| listener.report(change, host));
+        Single { breaker: Arc::new(CircuitBreaker::with_clock(config, Monotonic).with_listener(listener)), telemetry }
     }
 }

@@ -1,12 +1,10 @@
 //! A call ends with the body of its response.
 
-use super::{
-    AfterHead, AtHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead,
-    Statuses,
-};
+use super::{AtHead, BodyEnd, ClassifyResponse, Completion, HeldPermit, ObservedBody, ResponseHead, Statuses};
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict};
-use damper_core::{CallError, breaker};
+use damper_core::{CallError, Reads, breaker};
 use http::Response;
 use http_body::Body;
 
@@ -48,16 +46,16 @@ impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     }
 }
 
-impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtBodyEnd<V> {
+impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtBodyEnd<V> {
     const FOLLOWS_BODY: bool = true;
     type Body<P: Permit> = ObservedBody<R, P>;
     type Error = CallError<E, N>;
 
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         match Completion::<R, E, N>::head(&mut self.head, response) {
             // A body cannot turn a failure into a success.
-            AfterHead::Ended(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
-                AfterHead::GoesOn(verdict)
+            ControlFlow::Break(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
+                ControlFlow::Continue(verdict)
             }
             failed => failed,
         }
@@ -89,8 +87,8 @@ impl<V> fmt::Debug for AtBodyEnd<V> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BodyErrors;
 
-impl ClassifyEnd for BodyErrors {
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+impl Reads<BodyEnd<'_>, Verdict> for BodyErrors {
+    fn read_from(&self, end: &BodyEnd<'_>) -> Verdict {
         Verdict::of(if matches!(end, BodyEnd::Error) { Ending::Broken } else { Ending::Success })
     }
 }

@@ -1,8 +1,9 @@
 //! A call ends with the head of its response.
 
-use super::{AfterHead, ClassifyResponse, Completion, HeldPermit, ResponseHead, Statuses};
+use super::{ClassifyResponse, Completion, HeldPermit, ResponseHead, Statuses};
 use crate::telemetry;
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::CallError;
 use damper_core::gate::{Permit, Verdict};
 use http::Response;
@@ -39,21 +40,21 @@ impl<V> AtHead<V> {
     }
 }
 
-impl<R, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for AtHead<V> {
+impl<R, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtHead<V> {
     const FOLLOWS_BODY: bool = false;
     type Body<P: Permit> = R;
     type Error = CallError<E, N>;
 
     #[expect(clippy::inline_always, reason = "a response that another function looks at is copied once more")]
     #[inline(always)]
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         telemetry::log_grpc_judged_by_http(response);
-        AfterHead::Ended(self.classify.verdict(Ok(&ResponseHead::of(response))))
+        ControlFlow::Break(self.classify.classify(Ok(&ResponseHead::of(response))))
     }
 
     #[inline]
     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
-        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+        (self.classify.classify(Err(&error)), CallError::Failed(error))
     }
 
     #[inline]

@@ -1,26 +1,32 @@
 //! How a call ended, by its response.
 
-use damper_core::gate::Verdict;
 use http::{Extensions, HeaderMap, Response, StatusCode, Version};
 
-/// Says how a call ended, by the head of its response, or by the error in its place.
+/// Judges a call by the head of its response, or by the error in its place.
 ///
-/// Every closure with these arguments does, which returns an [`Ending`](damper_core::gate::Ending) or a [`Verdict`]. It names the type of the
-/// service's error.
+/// | judgement | for |
+/// |---|---|
+/// | [`Verdict`](damper_core::gate::Verdict): how the call ended | breakers, throttles and limits on the calls in flight |
+/// | `Option<`[`Failure`](damper_core::retry::Failure)`>`: whether another attempt may help; `None` for a response that the caller gets | retries and hedges |
+///
+/// Every closure with these arguments implements it. It names the type of the service's error. Its result may be anything that converts into
+/// the judgement, such as an [`Ending`](damper_core::gate::Ending) for a verdict.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not judge responses of a service whose error is `{E}`",
-    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| -> damper::gate::Ending`",
-    note = "`Statuses` takes errors that implement `Error`; for those in boxes: `.classify(Statuses::judge_boxed)`, or for all layers \
-    `.map_err(damper::BoxedError::from)` between them and the service"
+    label = "this has to return `{T}` for each response and each error",
+    note = "a closure has the form `|response: Result<&damper::http::ResponseHead, &{E}>| …` and returns an `Ending` for breakers, \
+    throttles and limits, or an `Option<Failure>` for retries and hedges",
+    note = "the defaults take errors that implement `Error`; for those in boxes: `.classify(Statuses::judge_boxed)` and \
+    `.when(Statuses::failure_boxed)`, or for all layers `.map_err(damper::BoxedError::from)` between them and the service"
 )]
-pub trait ClassifyResponse<E> {
-    /// Returns the verdict.
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict;
+pub trait ClassifyResponse<E, T> {
+    /// Returns the judgement.
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> T;
 }
 
-impl<E, V: Into<Verdict>, F: Fn(Result<&ResponseHead<'_>, &E>) -> V> ClassifyResponse<E> for F {
+impl<E, T, V: Into<T>, F: Fn(Result<&ResponseHead<'_>, &E>) -> V> ClassifyResponse<E, T> for F {
     #[inline]
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> T {
         self(response).into()
     }
 }

@@ -1,7 +1,8 @@
 //! A call that has its permit, and has no response yet.
 
-use super::{AfterHead, Completion, HeldPermit};
+use super::{Completion, HeldPermit};
 use core::fmt;
+use core::ops::ControlFlow;
 use damper_core::CallError;
 use damper_core::gate::{Ending, Permit, Verdict};
 use damper_tower::internal::Unwinding;
@@ -40,12 +41,12 @@ impl<P: Permit, W> HeldCall<P, W> {
             return;
         }
         match completion.head(response) {
-            AfterHead::Ended(verdict) => {
+            ControlFlow::Break(verdict) => {
                 if let Some(Self(permit, _)) = pending.take() {
                     permit.end(&verdict);
                 }
             }
-            AfterHead::GoesOn(verdict) => permit.answered(&verdict),
+            ControlFlow::Continue(verdict) => permit.answered(&verdict),
         }
     }
 

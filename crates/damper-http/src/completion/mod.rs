@@ -30,12 +30,13 @@ pub(crate) use held_call::{HeldCall, Pending};
 pub use held_permit::HeldPermit;
 use min_budget::MeasuredCall;
 pub use min_budget::MinBudget;
-pub use observed_body::{BodyEnd, ClassifyEnd, ObservedBody};
+pub use observed_body::{BodyEnd, ObservedBody};
 pub use statuses::{EveryStatus, Statuses};
 use time_given::TimeGiven;
 pub(crate) use while_body_lasts::OverloadInTrailers;
 pub use while_body_lasts::WhileBodyLasts;
 
+use core::ops::ControlFlow;
 use damper_core::CallError;
 use damper_core::breaker::CircuitOpen;
 use damper_core::gate::{Permit, Verdict};
@@ -64,9 +65,10 @@ use http::Response;
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
 /// use damper::gate::{Ending, Permit, Verdict};
-/// use damper::http::{AfterHead, CircuitBreakerLayer, Completion, HeldPermit};
+/// use damper::http::{CircuitBreakerLayer, Completion, HeldPermit};
 /// use damper::{BreakerConfig, CallError};
 /// use http::Response;
+/// use std::ops::ControlFlow;
 ///
 /// #[derive(Clone)]
 /// struct AtStatusHeader;
@@ -76,9 +78,9 @@ use http::Response;
 ///     type Body<P: Permit> = R;
 ///     type Error = CallError<E, N>;
 ///
-///     fn head(&mut self, response: &Response<R>) -> AfterHead {
+///     fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
 ///         let is_success = response.headers().get("x-status").is_some_and(|status| status == "0");
-///         AfterHead::Ended(Verdict::of(if is_success { Ending::Success } else { Ending::Failed }))
+///         ControlFlow::Break(Verdict::of(if is_success { Ending::Success } else { Ending::Failed }))
 ///     }
 ///
 ///     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
@@ -113,7 +115,9 @@ pub trait Completion<R, E, N = CircuitOpen>: Sized {
     type Error;
 
     /// Returns what the head of a response says, and whether it ends the call.
-    fn head(&mut self, response: &Response<R>) -> AfterHead;
+    ///
+    /// `Break` is the verdict on a call that has ended. `Continue` is told to the permit of a call that goes on in the body.
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict>;
 
     /// Returns the verdict on the service's error, and the error that the caller gets.
     fn failed(&self, error: E) -> (Verdict, Self::Error);
@@ -127,13 +131,4 @@ pub trait Completion<R, E, N = CircuitOpen>: Sized {
     ///
     /// The gate refused it, or the service failed to become ready for it.
     fn not_called(error: CallError<E, N>) -> Self::Error;
-}
-
-/// Whether a call has ended with the head of its response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AfterHead {
-    /// The call has ended so.
-    Ended(Verdict),
-    /// The call goes on in the body. The head is told to the permit.
-    GoesOn(Verdict),
 }

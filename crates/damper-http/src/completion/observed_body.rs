@@ -5,24 +5,14 @@ use bytes::Buf;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
+use damper_core::Reads;
 use damper_core::gate::{Ending, Permit, Verdict};
 use damper_tower::internal::Unwinding;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-/// Says how a call ended whose body has ended.
-pub trait ClassifyEnd {
-    /// Whether a call times out in its body. Default: `true`.
-    ///
-    /// Then a body that its reader gives up after the deadline, while it waits for the server, has timed out. If not, such a call has no verdict.
-    const MAY_TIME_OUT: bool = true;
-
-    /// Returns the verdict.
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict;
-}
-
-/// The end of a body.
+/// The end of a body, from which the verdict on a call is [read](Reads).
 #[derive(Clone, Copy, Debug)]
 pub enum BodyEnd<'a> {
     /// With trailers.
@@ -38,9 +28,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// Dropped while it is pending, the body may have timed out: see [`ClassifyEnd::MAY_TIME_OUT`]. Dropped otherwise before its end, it drops
-    /// the permit, which gets no verdict. A panic of the body is reported to the permit and reaches the caller.
-    pub struct ObservedBody<R, P: Permit, V: ClassifyEnd = BodyErrors> {
+    /// A body that its reader gives up after the deadline, while it waits for the server, has timed out. Dropped otherwise before its end, it
+    /// drops the permit, which gets no verdict. A panic of the body is reported to the permit and reaches the caller.
+    pub struct ObservedBody<R, P: Permit, V = BodyErrors> {
         #[pin]
         body: R,
         // `Some` until the verdict is recorded.
@@ -49,19 +39,21 @@ pin_project! {
         has_data: bool,
         // Whether the caller waits for the server, rather than the server for the caller.
         is_pending: bool,
+        // Whether a call may time out in its body.
+        may_time_out: bool,
     }
 
-    impl<R, P: Permit, V: ClassifyEnd> PinnedDrop for ObservedBody<R, P, V> {
+    impl<R, P: Permit, V> PinnedDrop for ObservedBody<R, P, V> {
         fn drop(this: Pin<&mut Self>) {
             let this = this.project();
-            if V::MAY_TIME_OUT && *this.is_pending && let Some(HeldCall(permit, _)) = this.pending.take() {
+            if *this.may_time_out && *this.is_pending && let Some(HeldCall(permit, _)) = this.pending.take() {
                 permit.abandoned();
             }
         }
     }
 }
 
-impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
+impl<R: Body, P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>> ObservedBody<R, P, V> {
     /// Observes a body until its end. Without a permit, the body is passed on unchanged.
     ///
     /// The end may be reached already.
@@ -75,15 +67,24 @@ impl<R: Body, P: Permit, V: ClassifyEnd> ObservedBody<R, P, V> {
                 record_end(&mut pending, BodyEnd::Plain);
             }
         }
-        Self { body, pending, has_data: false, is_pending: false }
+        Self { body, pending, has_data: false, is_pending: false, may_time_out: true }
+    }
+
+    /// Gives no verdict on a body that its reader gives up after the deadline.
+    pub(super) fn without_timeout(mut self) -> Self {
+        self.may_time_out = false;
+        self
     }
 }
 
 /// Records the verdict on the end of a body, once.
-fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<HeldCall<P, V>>, end: BodyEnd<'_>) {
+fn record_end<P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>>(
+    pending: &mut Option<HeldCall<P, V>>,
+    end: BodyEnd<'_>,
+) {
     let mut watch = Unwinding::watch(pending);
     let verdict = match watch.permit() {
-        Some(HeldCall(_, classify)) if P::LEARNS => classify.verdict(end),
+        Some(HeldCall(_, classify)) if P::LEARNS => classify.read_from(&end),
         _ => Verdict::of(Ending::Success),
     };
     watch.over();
@@ -95,13 +96,13 @@ fn record_end<P: Permit, V: ClassifyEnd>(pending: &mut Option<HeldCall<P, V>>, e
 /// The default body of the service, which nothing observes.
 ///
 /// Middleware outside, such as tower-http's, answers in place of the service with it.
-impl<R: Default, P: Permit, V: ClassifyEnd> Default for ObservedBody<R, P, V> {
+impl<R: Default, P: Permit, V> Default for ObservedBody<R, P, V> {
     fn default() -> Self {
-        Self { body: R::default(), pending: None, has_data: false, is_pending: false }
+        Self { body: R::default(), pending: None, has_data: false, is_pending: false, may_time_out: true }
     }
 }
 
-impl<R: Body, P: Permit, V: ClassifyEnd> Body for ObservedBody<R, P, V> {
+impl<R: Body, P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>> Body for ObservedBody<R, P, V> {
     type Data = R::Data;
     type Error = R::Error;
 
@@ -141,7 +142,7 @@ impl<R: Body, P: Permit, V: ClassifyEnd> Body for ObservedBody<R, P, V> {
     }
 }
 
-impl<R: fmt::Debug, P: Permit, V: ClassifyEnd> fmt::Debug for ObservedBody<R, P, V> {
+impl<R: fmt::Debug, P: Permit, V> fmt::Debug for ObservedBody<R, P, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let has_ended = self.pending.is_none();
         f.debug_struct("ObservedBody").field("body", &self.body).field("has_ended", &has_ended).finish_non_exhaustive()

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue};
 /// Says how a call ended by its status or its error.
 ///
 /// Breakers and throttles judge by it, and limits on the calls in flight by [`EveryStatus`]. The table of [`Ending`] has what each makes of an
-/// ending. [`TransientFailures`](crate::TransientFailures) takes heads by their status alone.
+/// ending. Retries and hedges judge by [`failure`](Self::failure), which takes heads by their status alone.
 ///
 /// | the response | ending |
 /// |---|---|
@@ -83,9 +83,9 @@ impl Statuses {
 }
 
 /// As [`Statuses::judge`]. For errors in boxes: [`Statuses::judge_boxed`].
-impl<E: Error + 'static> ClassifyResponse<E> for Statuses {
+impl<E: Error + 'static> ClassifyResponse<E, Verdict> for Statuses {
     #[inline]
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
         Self::judge(response.map_err(|error| error as _))
     }
 }
@@ -141,9 +141,9 @@ impl EveryStatus {
 }
 
 /// As [`EveryStatus::judge`]. For errors in boxes: [`EveryStatus::judge_boxed`].
-impl<E: Error + 'static> ClassifyResponse<E> for EveryStatus {
+impl<E: Error + 'static> ClassifyResponse<E, Verdict> for EveryStatus {
     #[inline]
-    fn verdict(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Verdict {
         Self::judge(response.map_err(|error| error as _))
     }
 }

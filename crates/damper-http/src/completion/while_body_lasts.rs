@@ -1,13 +1,11 @@
 //! A call is held while the body of its response lasts, and judged by the head.
 
-use super::{
-    AfterHead, BodyEnd, ClassifyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, ObservedBody, ResponseHead,
-    statuses,
-};
+use super::{BodyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, ObservedBody, ResponseHead, statuses};
 use alloc::boxed::Box;
 use core::fmt;
-use damper_core::CallError;
+use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict};
+use damper_core::{CallError, Reads};
 use http::Response;
 use http_body::Body;
 
@@ -44,23 +42,23 @@ impl<V> WhileBodyLasts<V> {
     }
 }
 
-impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for WhileBodyLasts<V> {
+impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for WhileBodyLasts<V> {
     const FOLLOWS_BODY: bool = true;
     type Body<P: Permit> = ObservedBody<R, P, OverloadInTrailers>;
     type Error = CallError<E, N>;
 
     #[inline]
-    fn head(&mut self, response: &Response<R>) -> AfterHead {
-        let verdict = self.classify.verdict(Ok(&ResponseHead::of(response)));
+    fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
+        let verdict = self.classify.classify(Ok(&ResponseHead::of(response)));
         if verdict.ending != Ending::Success {
             self.told = Some(Box::new(verdict));
         }
-        AfterHead::GoesOn(verdict)
+        ControlFlow::Continue(verdict)
     }
 
     #[inline]
     fn failed(&self, error: E) -> (Verdict, CallError<E, N>) {
-        (self.classify.verdict(Err(&error)), CallError::Failed(error))
+        (self.classify.classify(Err(&error)), CallError::Failed(error))
     }
 
     #[inline]
@@ -70,7 +68,7 @@ impl<R: Body, E, V: ClassifyResponse<E>, N> Completion<R, E, N> for WhileBodyLas
     ) -> Response<ObservedBody<R, P, OverloadInTrailers>> {
         response.map(|body| {
             let pending = pending.map(|(permit, Self { told, .. })| (permit, OverloadInTrailers { told }));
-            ObservedBody::new(body, pending)
+            ObservedBody::new(body, pending).without_timeout()
         })
     }
 
@@ -101,11 +99,9 @@ pub struct OverloadInTrailers {
     told: Option<Box<Verdict>>,
 }
 
-impl ClassifyEnd for OverloadInTrailers {
-    const MAY_TIME_OUT: bool = false;
-
+impl Reads<BodyEnd<'_>, Verdict> for OverloadInTrailers {
     #[inline]
-    fn verdict(&self, end: BodyEnd<'_>) -> Verdict {
+    fn read_from(&self, end: &BodyEnd<'_>) -> Verdict {
         match (&self.told, end) {
             (Some(told), _) => **told,
             (None, BodyEnd::Trailers(trailers)) => match statuses::grpc_ending(trailers) {

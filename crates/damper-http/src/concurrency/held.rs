@@ -42,7 +42,7 @@ impl<P: Permit, V> Held<P, V> {
     #[inline]
     pub(super) fn judge<R: Body, E>(&mut self, result: &Result<Response<R>, E>)
     where
-        V: ClassifyResponse<E>,
+        V: ClassifyResponse<E, Verdict>,
     {
         if let Ok(response) = result {
             HeldCall::judge::<R, E, Infallible>(&mut self.call, response);
@@ -56,7 +56,7 @@ impl<P: Permit, V> Held<P, V> {
         result: Result<Response<R>, E>,
     ) -> (Result<Answer<R, P>, E>, Option<BodyLimits>)
     where
-        V: ClassifyResponse<E>,
+        V: ClassifyResponse<E, Verdict>,
     {
         let stall = self.stall_limit;
         let limits = self.call.as_ref().map(|call| BodyLimits { deadline: call.permit().deadline(), stall });

@@ -11,7 +11,7 @@ use crate::wire::{self, StatusDetails};
 use crate::{Body, Head};
 use alloc::boxed::Box;
 use bytes::Bytes;
-use damper_core::gate::{AnswerOf, Ask, Gate, Refusal};
+use damper_core::gate::{AnswerOf, Ask, Gate, Refusal, Verdict};
 use damper_tower::internal::{Side, Stand};
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
@@ -30,7 +30,7 @@ impl<L: Gate, V: Clone> Stand for ConcurrencyLayer<L, V> {
 impl<L, V, B, R, E> Side<Request<B>, Response<R>, E> for ConcurrencyLayer<L, V>
 where
     L: Gate<Permit: Send + 'static> + for<'a> Ask<Head<'a>>,
-    V: ClassifyResponse<E> + Clone,
+    V: ClassifyResponse<E, Verdict> + Clone,
     R: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     type Held = Held<L::Permit, V>;

@@ -5,14 +5,15 @@ use super::attempt::Attempt;
 use super::body::WithHedgedBody;
 use super::kept::Kept;
 use super::layer::HedgeSettings;
-use crate::retry::{Budgets, ClassifyFailure, RetryProtocol};
+use crate::ClassifyResponse;
+use crate::retry::{Budgets, RetryProtocol};
 use alloc::sync::Arc;
 use core::cell::RefCell;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use damper_core::internal::HedgedCall;
-use damper_core::retry::Budget;
+use damper_core::retry::{Budget, Failure};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -94,7 +95,7 @@ where
     S: Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + ClassifyResponse<S::Error, Option<Failure>>,
     Z: Sleep,
     N: Budgets,
 {

@@ -1,8 +1,8 @@
 //! The request of other attempts, and what the outcomes so far say about the next one.
 
 use crate::deadline::SentTimeout;
-use crate::retry::{Budgets, ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
-use crate::{Head, ResponseHead};
+use crate::retry::{Budgets, ReplayableBody, RetryProtocol, deadline_of};
+use crate::{ClassifyResponse, Head, ResponseHead};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::retry::Failure;
@@ -82,9 +82,9 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
     #[inline]
     pub(super) fn judge<P, R, E>(&mut self, protocol: &P, outcome: &Result<Response<R>, E>) -> Option<Failure>
     where
-        P: ClassifyFailure<E>,
+        P: ClassifyResponse<E, Option<Failure>>,
     {
-        let failure = protocol.failure(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))?;
+        let failure = protocol.classify(outcome.as_ref().map(ResponseHead::of).as_ref().map_err(|error| *error))?;
         self.unprocessed += u32::from(failure.is_unprocessed());
         // Once one attempt has taken the body beyond what is kept, the others end with errors that say nothing about it.
         if outcome.is_err() && !self.body.is_replayable() {

@@ -17,7 +17,7 @@ use damper_core::time::TokioSleep;
 /// | question | answer |
 /// |---|---|
 /// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](crate::Idempotent), if their body is a [`ReplayableBody`](crate::ReplayableBody). All others are passed on, and do not count |
-/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`TransientFailures`](crate::TransientFailures), or [`when`](Self::when) |
+/// | when? | once the first attempt takes longer than the [percentile](Hedge::delay) of recent latency. At once after a failure that another attempt may mend: [`Statuses::failure`](crate::Statuses::failure), or [`when`](Self::when) |
 /// | how often? | as [`max_extra`](damper_core::retry::HedgeConfigBuilder::max_extra) and the [budget](Hedge::budget) allow: by default 2 % of the calls, and 10 |
 /// | what is a latency? | the time to the head of the response |
 ///
@@ -112,7 +112,7 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     ///
     /// Default: none but that of the [hedge](Hedge::budget).
     ///
-    /// Give it the [`HostBudgets`](crate::HostBudgets) of the [`RetryLayer`](crate::RetryLayer) around: the retries and hedges of a host
+    /// Give it the budgets of the [`Hosts`](crate::Hosts) of the [`RetryLayer`](crate::RetryLayer) around: the retries and hedges of a host
     /// then take from one budget, and a host that fails leaves the others theirs. Only the retries count the calls.
     ///
     /// # Examples
@@ -120,15 +120,14 @@ impl<C, P: Clone, Z: Clone> HedgeLayer<C, Unlimited, P, Z> {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Retry;
-    /// use damper::http::{HedgeLayer, HostBudgets, RetryLayer};
+    /// use damper::http::{HedgeLayer, Hosts, RetryLayer};
     /// use damper::retry::{Hedge, HedgeConfig, RetryBudgetConfig};
     ///
     /// # async fn sleep(_: std::time::Duration) {}
-    /// let budgets = HostBudgets::new(RetryBudgetConfig::DEFAULT, 1024)?;
+    /// let budgets = Hosts::budgets(RetryBudgetConfig::DEFAULT);
     /// let retries = RetryLayer::sleeping_by(Retry::new(3), sleep).budgets(budgets.clone());
     /// let hedges = HedgeLayer::sleeping_by(Hedge::new(HedgeConfig::DEFAULT), sleep).budgets(budgets);
     /// # let _ = (retries, hedges);
-    /// # Ok::<(), damper::OutOfRange>(())
     /// ```
     #[must_use]
     pub fn budgets<N: Budgets>(self, budgets: N) -> HedgeLayer<C, Unlimited, P, Z, N> {
@@ -140,7 +139,7 @@ impl<C, B, V, K: Copy, Z: Clone, N> HedgeLayer<C, B, HttpRetries<V, K>, Z, N> {
     /// Sets which responses and errors may be overtaken by another attempt.
     ///
     /// They do not end the call while another attempt may do better. Default:
-    /// [`TransientFailures`](crate::TransientFailures).
+    /// [`Statuses::failure`](crate::Statuses::failure).
     ///
     /// The closure names the service's error, as that of [`RetryLayer::when`](crate::RetryLayer::when) does. Give both
     /// layers the same.

@@ -3,10 +3,11 @@
 use super::kept::Kept;
 use super::layer::HedgeSettings;
 use super::{HedgedBody, HedgingFuture};
+use crate::ClassifyResponse;
 use crate::retry::BorrowedCallee;
-use crate::retry::{AttemptBody, AttemptsService, Budgets, CallInAttempts, ClassifyFailure, RetryProtocol};
+use crate::retry::{AttemptBody, AttemptsService, Budgets, CallInAttempts, RetryProtocol};
 use alloc::sync::Arc;
-use damper_core::retry::{Budget, Unlimited};
+use damper_core::retry::{Budget, Failure, Unlimited};
 use damper_core::time::{Clock, Sleep};
 use http::{Request, Response};
 use tower_service::Service;
@@ -30,7 +31,7 @@ where
     S: Service<Request<P::Body>, Response = Response<R>> + Clone,
     C: Clock + Clone + Send + Sync + 'static,
     B: Budget,
-    P: RetryProtocol<Q> + ClassifyFailure<S::Error>,
+    P: RetryProtocol<Q> + ClassifyResponse<S::Error, Option<Failure>>,
     Z: Sleep,
     N: Budgets,
 {

@@ -2,10 +2,7 @@
 
 use super::global::{refusal as refusal_of, standing_after};
 use super::keyed_limit::{quota_of, refusal};
-use super::{
-    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, Refusal, SettledKeyedLimit,
-    SettledLimit, Standing,
-};
+use super::{ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitDecision, NoWait, PerClient, Refusal, Settle, Standing};
 use crate::Head;
 use alloc::sync::Arc;
 use core::hash::{BuildHasher, Hash};
@@ -27,7 +24,7 @@ use damper_core::time::Clock;
 )]
 pub trait LoggableLimit<G> {
     /// The limit that logs.
-    type Logged: SettledLimit;
+    type Logged: Limit + for<'a> Settle<Head<'a>>;
 
     /// Returns the same limit, which writes its decisions into `log`.
     fn logged(self, log: G) -> Self::Logged;
@@ -141,19 +138,20 @@ where
 }
 
 /// The log has decisions only. Corrections by responses are not logged.
-impl<C, D, G> SettledLimit for Logged<Arc<RateLimiter<TokenBucket, C>>, G>
+impl<Q, C, D, G> Settle<Q> for Logged<Arc<RateLimiter<TokenBucket, C>>, G>
 where
+    Q: ?Sized,
     C: Clock,
     D: Clock,
     G: Deref<Target = DecisionLog<D>>,
 {
-    fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
-        self.limiter().settle(head, taken, used);
+    fn settle(&self, call: &Q, taken: u32, used: u32) {
+        self.limiter().settle(call, taken, used);
     }
 }
 
 /// The log has decisions only. Corrections by responses are not logged.
-impl<K, C, S, A, D, G> SettledKeyedLimit<K> for Logged<Arc<KeyedLimiter<K, C, S, A>>, G>
+impl<K, C, S, A, D, G> Settle<K> for Logged<Arc<KeyedLimiter<K, C, S, A>>, G>
 where
     K: Hash + ?Sized,
     C: Clock,

@@ -10,22 +10,23 @@ use damper_core::keyed::{ClientAddress, KeyedLimiter};
 use damper_core::limit::{KeyedAlgorithm, RateLimiter, TokenBucket};
 use damper_core::time::Clock;
 
-/// A [`Limit`] that can correct the cost of a request when its response is known.
+/// Corrects the cost of a call of the type `Q` when its response is known.
 ///
-/// [`RateLimitLayer::charge_by_response`](crate::RateLimitLayer::charge_by_response) needs it. Token buckets can, and limits per
-/// key by any algorithm. A [`TreeLimit`](super::TreeLimit) can in its own way, by a reservation.
+/// [`RateLimitLayer::charge_by_response`](crate::RateLimitLayer::charge_by_response) needs it of its [`Limit`], for a [`Head`]. Token buckets can
+/// correct the cost of any call, and limits per key, by any algorithm, that of a key. So [`PerClient`], [`ByHeader`] and [`ByKey`] can if what
+/// they ask corrects the costs of its keys. A [`TreeLimit`](super::TreeLimit) can in its own way, by a reservation.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot correct the cost of a request",
+    message = "`{Self}` cannot correct the cost of calls of the type `{Q}`",
     note = "a limit per key can, and a `RateLimiter` that is a token bucket"
 )]
-pub trait SettledLimit: Limit {
-    /// Corrects the cost of a request that was allowed: it took `taken` tokens, and used `used`.
+pub trait Settle<Q: ?Sized> {
+    /// Corrects the cost of a call that was allowed: it took `taken` tokens, and used `used`.
     ///
     /// An excess is charged, into debt if necessary. Tokens that were not used are given back.
-    fn settle(&self, head: &Head<'_>, taken: u32, used: u32);
+    fn settle(&self, call: &Q, taken: u32, used: u32);
 }
 
-/// A limit whose costs responses correct: a [`SettledLimit`], or a tree.
+/// A limit whose costs responses correct: one that can [`Settle`] them, or a tree.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot correct the cost of a request",
     note = "a limit per key can, a tree, and a `RateLimiter` that is a token bucket"
@@ -38,17 +39,17 @@ pub trait CorrectedLimit: Limit + Sized {
     fn correction() -> Correction<Self>;
 }
 
-impl<L: SettledLimit> CorrectedLimit for L {
+impl<L: Limit + for<'a> Settle<Head<'a>>> CorrectedLimit for L {
     type Cost = u32;
 
     fn correction() -> Correction<Self> {
-        Correction::Settle(L::settle)
+        Correction::Settle(|limit, head, taken, used| limit.settle(head, taken, used))
     }
 }
 
 /// How a limit corrects costs. Function pointers, so that no other limit has to have them.
 pub enum Correction<L> {
-    /// It remembers nothing of a request: [`SettledLimit::settle`].
+    /// It remembers nothing of a request: [`Settle::settle`].
     Settle(fn(&L, &Head<'_>, u32, u32)),
     /// It takes a reservation in place of its decision.
     Reserve(fn(&L, &Head<'_>, u32, Detail) -> ReserveAnswer),
@@ -106,14 +107,8 @@ impl<const DIMENSIONS: usize> Tokens for [u32; DIMENSIONS] {
     }
 }
 
-/// A [`KeyedLimit`] that can correct the cost of a request, as [`SettledLimit`] does.
-pub trait SettledKeyedLimit<K: ?Sized>: KeyedLimit<K> {
-    /// Corrects the cost of a request of this key: it took `taken` tokens, and used `used`.
-    fn settle(&self, key: &K, taken: u32, used: u32);
-}
-
-impl<C: Clock> SettledLimit for RateLimiter<TokenBucket, C> {
-    fn settle(&self, _: &Head<'_>, taken: u32, used: u32) {
+impl<Q: ?Sized, C: Clock> Settle<Q> for RateLimiter<TokenBucket, C> {
+    fn settle(&self, _: &Q, taken: u32, used: u32) {
         if used > taken {
             self.charge(used - taken);
         } else {
@@ -122,7 +117,7 @@ impl<C: Clock> SettledLimit for RateLimiter<TokenBucket, C> {
     }
 }
 
-impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> SettledKeyedLimit<K> for KeyedLimiter<K, C, S, A> {
+impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> Settle<K> for KeyedLimiter<K, C, S, A> {
     fn settle(&self, key: &K, taken: u32, used: u32) {
         if used > taken {
             self.charge(key, used - taken);
@@ -132,14 +127,14 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> SettledKeyed
     }
 }
 
-impl<F: Fn(&Head<'_>) -> K, K, T: SettledKeyedLimit<K>> SettledLimit for ByKey<F, T> {
+impl<F: Fn(&Head<'_>) -> K, K, T: Settle<K>> Settle<Head<'_>> for ByKey<F, T> {
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
         let (key, limits) = self.of(head);
         limits.settle(&key, taken, used);
     }
 }
 
-impl<T: SettledKeyedLimit<[u8]>> SettledLimit for ByHeader<T> {
+impl<T: KeyedLimit<[u8]> + Settle<[u8]>> Settle<Head<'_>> for ByHeader<T> {
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
         let (value, limits) = self.of(head);
         limits.settle(value, taken, used);
@@ -147,31 +142,25 @@ impl<T: SettledKeyedLimit<[u8]>> SettledLimit for ByHeader<T> {
 }
 
 /// Corrects the cost in the limits of wider prefixes too.
-impl<T: SettledKeyedLimit<ClientAddress>> SettledLimit for PerClient<T> {
+impl<T: Settle<ClientAddress>> Settle<Head<'_>> for PerClient<T> {
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
         self.for_each_limit(head, |limits, key| limits.settle(&key, taken, used));
     }
 }
 
 #[cfg(feature = "tokio")]
-impl<C: Clock + Send + Sync + 'static> SettledLimit for super::WaitingLimit<C> {
+impl<C: Clock + Send + Sync + 'static> Settle<Head<'_>> for super::WaitingLimit<C> {
     fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
         self.limiter().settle(head, taken, used);
     }
 }
 
-/// Implements both traits for a pointer to `L`.
+/// Corrects costs behind a pointer to `L`.
 macro_rules! settled_limits_behind {
     ($($pointer:ty),*) => {$(
-        impl<L: SettledLimit + ?Sized> SettledLimit for $pointer {
-            fn settle(&self, head: &Head<'_>, taken: u32, used: u32) {
-                (**self).settle(head, taken, used);
-            }
-        }
-
-        impl<K: ?Sized, L: SettledKeyedLimit<K> + ?Sized> SettledKeyedLimit<K> for $pointer {
-            fn settle(&self, key: &K, taken: u32, used: u32) {
-                (**self).settle(key, taken, used);
+        impl<Q: ?Sized, L: Settle<Q> + ?Sized> Settle<Q> for $pointer {
+            fn settle(&self, call: &Q, taken: u32, used: u32) {
+                (**self).settle(call, taken, used);
             }
         }
     )*};

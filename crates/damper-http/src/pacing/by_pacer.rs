@@ -1,8 +1,8 @@
 //! Attempts from whose responses a pacer learns, and after whose rejections it says how long to sleep.
 
-use crate::ResponseHead;
-use crate::retry::{ClassifyFailure, Pace};
+use crate::retry::Pace;
 use crate::telemetry::Telemetry;
+use crate::{ClassifyResponse, ResponseHead};
 use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
@@ -31,7 +31,7 @@ where
     C: Clock,
 {
     #[inline]
-    fn failure<P: ClassifyFailure<E>, E>(
+    fn failure<P: ClassifyResponse<E, Option<Failure>>, E>(
         &mut self,
         protocol: &P,
         response: Result<&ResponseHead<'_>, &E>,
@@ -49,7 +49,7 @@ where
             return Err(GaveUp::Deadline { hint: hints.retry_after.filter(|wait| *wait >= left) });
         }
         // The protocol knows whether the server forbids retries, as gRPC's pushback does.
-        let is_declined = protocol.failure(response).is_some_and(|failure| failure == failure.declined());
+        let is_declined = protocol.classify(response).is_some_and(|failure| failure == failure.declined());
         Ok(Some(if is_declined { Failure::THROTTLED.declined() } else { Failure::THROTTLED.pushback(sleep) }))
     }
 

@@ -27,12 +27,12 @@ use http::StatusCode;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::{HostPacers, HttpProtocol, PacingLayer, ResponseHead};
+/// use damper::http::{Hosts, HttpProtocol, PacingLayer, ResponseHead};
 /// use damper::throttle::Hints;
 /// use damper::{Quota, Reads};
 ///
 /// # async fn sleep(_: std::time::Duration) {}
-/// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_hour(5_000)), sleep)
+/// let layer = PacingLayer::sleeping_by(Hosts::pacers(Quota::per_hour(5_000)), sleep)
 ///     .hints(|head: &ResponseHead<'_>| match HttpProtocol.read_from(head) {
 ///         hints if head.status == 403 && hints.remaining == Some(0) => Hints::REJECTED.resets_in(hints.resets_in),
 ///         hints => hints,

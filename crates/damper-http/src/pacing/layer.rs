@@ -1,13 +1,11 @@
 //! The layer: its pacers, their hints, and whether rejected calls are retried.
 
-#[cfg(feature = "tokio")]
-use super::HostPacers;
 use super::paced_requests::PacedRequests;
 use super::{PaceOnly, PacingService, Repeating, Unjudged};
-use crate::retry::{Budgets, Buffered, HostBudgets, HttpRetries, RetrySettings};
+use crate::retry::{Budgets, Buffered, HttpRetries, RetrySettings};
 use crate::stack::StackProtocol;
 use crate::telemetry::{Kind, Telemetry};
-use crate::{Head, HttpProtocol, ResponseHead};
+use crate::{Head, Hosts, HttpProtocol, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -113,13 +111,13 @@ impl PacingLayer<Arc<Pacer>, HttpProtocol, Alone<TokioSleep>> {
 }
 
 #[cfg(feature = "tokio")]
-impl PacingLayer<HostPacers, HttpProtocol, Alone<TokioSleep>> {
+impl PacingLayer<Hosts<Pacer>, HttpProtocol, Alone<TokioSleep>> {
     /// Creates a layer with a pacer with this quota per host and port.
     ///
     /// It keeps the pacers of the 1024 most recently called hosts, and sleeps by tokio's timer.
     #[must_use]
     pub fn per_host(quota: Quota) -> Self {
-        Self::new(HostPacers::new(quota))
+        Self::new(Hosts::pacers(quota))
     }
 }
 
@@ -129,7 +127,7 @@ impl<T: PacerSource + for<'a> Reads<Head<'a>, <T as PacerSource>::Pacer>>
 {
     /// Creates a layer from existing pacers, which sleeps by tokio's timer.
     ///
-    /// Pass a [`Pacer`] in a `static` or an `Arc`, [`HostPacers`], or a [`SelectedPacer`](damper_core::gate::SelectedPacer), which chooses by a
+    /// Pass a [`Pacer`] in a `static` or an `Arc`, [`Hosts`], or a [`SelectedPacer`](damper_core::gate::SelectedPacer), which chooses by a
     /// closure.
     ///
     /// # Examples
@@ -220,7 +218,7 @@ where
     ///
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-    /// use damper::http::{HostPacers, PacingLayer};
+    /// use damper::http::{Hosts, PacingLayer};
     /// use damper::throttle::PacedRetry;
     /// use damper::{Quota, RetryBudget};
     /// use std::time::Duration;
@@ -228,7 +226,7 @@ where
     /// static BUDGET: RetryBudget = RetryBudget::DEFAULT;
     ///
     /// # async fn sleep(_: std::time::Duration) {}
-    /// let layer = PacingLayer::sleeping_by(HostPacers::new(Quota::per_hour(4_500)), sleep)
+    /// let layer = PacingLayer::sleeping_by(Hosts::pacers(Quota::per_hour(4_500)), sleep)
     ///     .retry(PacedRetry::new(5).max_time(Duration::from_secs(60)).budget(&BUDGET));
     /// # let _ = layer;
     /// ```
@@ -244,8 +242,8 @@ where
 
     /// Gives each of the 1024 most recently called hosts a retry budget of this configuration.
     #[must_use]
-    pub fn budget_per_host(self, config: RetryBudgetConfig) -> PacingLayer<T, H, Repeating<HostBudgets, K, Z>> {
-        self.budgets(HostBudgets::with_default_capacity(config))
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> PacingLayer<T, H, Repeating<Hosts<RetryBudget>, K, Z>> {
+        self.budgets(Hosts::budgets(config))
     }
 
     /// Sets the budget from which each request's retries are taken.

@@ -1,7 +1,7 @@
 //! The mode of a layer: whether rejected calls are retried.
 
-use crate::ResponseHead;
-use crate::retry::{ClassifyFailure, RetrySettings};
+use crate::retry::RetrySettings;
+use crate::{ClassifyResponse, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
@@ -48,8 +48,8 @@ impl<Z> fmt::Debug for PaceOnly<Z> {
 #[non_exhaustive]
 pub struct Unjudged;
 
-impl<E> ClassifyFailure<E> for Unjudged {
-    fn failure(&self, _: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+impl<E> ClassifyResponse<E, Option<Failure>> for Unjudged {
+    fn classify(&self, _: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         None
     }
 }

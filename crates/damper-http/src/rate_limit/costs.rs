@@ -3,7 +3,7 @@
 use super::Refused;
 use super::settings::RateLimitSettings;
 use crate::Head;
-use crate::limit::{CorrectedLimit, Correction, Detail, Reservation, SettledLimit, Standing, Tokens};
+use crate::limit::{CorrectedLimit, Correction, Detail, Limit, Reservation, Settle, Standing, Tokens};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
@@ -92,7 +92,7 @@ impl<L: CorrectedLimit> Settling<L> {
 
 impl<L> Settling<L> {
     /// Returns the same corrections of another limit.
-    pub(super) fn of_limit<M: SettledLimit + Send + Sync + 'static>(self) -> Settling<M> {
+    pub(super) fn of_limit<M: Limit + for<'a> Settle<Head<'a>> + Send + Sync + 'static>(self) -> Settling<M> {
         Settling {
             by_response: self.by_response,
             by_body: self.by_body.map(|by_body| SettlingByBody::new(by_body.count)),

@@ -14,7 +14,8 @@ use core::fmt;
 use core::net::SocketAddr;
 use damper_core::concurrency::Criticality;
 use damper_core::gate::Forecast;
-use damper_core::shadow::{ShadowCounts, ShadowReport};
+use damper_core::internal::ShadowCounts;
+use damper_core::shadow::ShadowReport;
 use http::{HeaderName, HeaderValue, Request};
 
 /// Lets every request pass, and marks those that are over a limit.

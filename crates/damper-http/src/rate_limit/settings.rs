@@ -5,7 +5,7 @@ use super::refusal_body::{RefusalBody, plain_text};
 use super::shadow::{CandidateAnswer, ShadowLimit};
 use super::{Headers, Refused, grpc};
 use crate::Head;
-use crate::limit::{Correction, Detail, Limit, Limited, Refusal, SettledLimit, Standing};
+use crate::limit::{Correction, Detail, Limit, Limited, Refusal, Settle, Standing};
 use crate::telemetry::{Event, Kind, Telemetry};
 use crate::wire::{self, RateLimitHeaders};
 use alloc::boxed::Box;
@@ -127,7 +127,7 @@ impl<L> RateLimitSettings<L> {
 
 impl<L: Clone> RateLimitSettings<L> {
     /// Returns the same settings with another limit.
-    pub(super) fn map<M: SettledLimit + Send + Sync + 'static>(
+    pub(super) fn map<M: Limit + for<'a> Settle<Head<'a>> + Send + Sync + 'static>(
         &self,
         map: impl FnOnce(L) -> M,
     ) -> RateLimitSettings<M> {

@@ -4,7 +4,8 @@ use crate::Head;
 use crate::limit::{Detail, Limit, Limited, NoWait, Refusal};
 use crate::telemetry::Telemetry;
 use alloc::boxed::Box;
-use damper_core::shadow::{ShadowCounts, ShadowReport};
+use damper_core::internal::ShadowCounts;
+use damper_core::shadow::ShadowReport;
 
 /// A candidate, and how often it disagrees with the limit in force.
 pub(super) struct ShadowLimit {

@@ -5,7 +5,7 @@ use damper_core::retry::Budget;
 
 /// Chooses the budget for a request's retries.
 ///
-/// A plain [`Budget`] serves all requests. [`HostBudgets`](crate::HostBudgets) have one per host. Implement this trait to choose the budget
+/// A plain [`Budget`] serves all requests. [`Hosts`](crate::Hosts) have one each. Implement this trait to choose the budget
 /// in another way.
 ///
 /// # Examples
@@ -42,7 +42,7 @@ use damper_core::retry::Budget;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Budgets`",
-    note = "one for all requests is a `RetryBudget`, also in a `static` or an `Arc`; one per host is made by `HostBudgets::new`"
+    note = "one for all requests is a `RetryBudget`, also in a `static` or an `Arc`; one per host is made by `Hosts::budgets`"
 )]
 pub trait Budgets {
     /// A budget.

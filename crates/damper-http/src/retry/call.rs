@@ -2,9 +2,9 @@
 
 use super::layer::RetrySettings;
 use super::pace::Pace;
-use super::{Budgets, ClassifyFailure, ReplayableBody, RetryProtocol, deadline_of};
+use super::{Budgets, ReplayableBody, RetryProtocol, deadline_of};
 use crate::deadline::SentTimeout;
-use crate::{Head, ResponseHead};
+use crate::{ClassifyResponse, Head, ResponseHead};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -251,7 +251,7 @@ where
     /// Judges the outcome of an attempt.
     pub(super) fn judge<R, E, A: Pace>(&mut self, pace: &mut A, outcome: &mut Result<Response<R>, E>) -> Next
     where
-        P: ClassifyFailure<E>,
+        P: ClassifyResponse<E, Option<Failure>>,
     {
         let next = self.decide(pace, outcome);
         if !matches!(next, Next::Again(_)) {
@@ -263,7 +263,7 @@ where
 
     fn decide<R, E, A: Pace>(&mut self, pace: &mut A, outcome: &mut Result<Response<R>, E>) -> Next
     where
-        P: ClassifyFailure<E>,
+        P: ClassifyResponse<E, Option<Failure>>,
     {
         let RetrySettings { budgets, protocol, .. } = &*self.settings;
         let budget = budgets.budget(&self.budget);

@@ -1,56 +1,30 @@
-//! The decision whether another attempt may help, its default, and the errors of unprocessed requests.
+//! The decision by `Statuses` whether another attempt may help, and the errors of unprocessed requests.
 
-use crate::{ResponseHead, wire};
+use crate::{ClassifyResponse, ResponseHead, Statuses, wire};
 use alloc::boxed::Box;
 use core::error::Error;
 use core::iter::successors;
 use damper_core::gate::{Ending, Verdict};
 use damper_core::internal::source_of;
-use damper_core::retry::{AnyError, Failure};
+use damper_core::retry::{EveryErr, Failure};
 use http::StatusCode;
 use std::io;
 
-/// Decides whether another attempt may help after a response, or after the error in its place.
-///
-/// The result is `None` for a response that the caller gets, or else the kind of failure.
-///
-/// Every closure with these arguments implements it. The closure names the type of the service's error.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not say which responses of a service to retry whose error is `{E}`",
-    note = "for an error in a box: `.when(TransientFailures::judge_boxed)`, or for all layers `.map_err(damper::BoxedError::from)` \
-    between them and the service"
-)]
-pub trait ClassifyFailure<E> {
-    /// Returns the kind of failure, or `None` for a success.
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure>;
-}
-
-impl<E, F: Fn(Result<&ResponseHead<'_>, &E>) -> Option<Failure>> ClassifyFailure<E> for F {
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        self(response)
-    }
-}
-
-/// Treats 408, 502, 503, 504 and errors as transient, and 429 as throttled.
-///
-/// Everything else reaches the caller unchanged.
-///
-/// | outcome | another attempt |
-/// |---|---|
-/// | 408, 502, 503, 504 | after the backoff |
-/// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
-/// | a `Retry-After` with any of these | not before, spread out after it |
-/// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `http2` of this crate, which `tonic` of damper enables, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
-/// | an error of the transport, the timeout of one attempt | after the backoff |
-/// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
-/// | all other responses | never |
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TransientFailures;
-
-impl TransientFailures {
+/// Retries and hedges judge so by default.
+impl Statuses {
     /// Returns the kind of failure of a response, or of the error in its place.
     ///
-    /// It returns `None` for a response that the caller gets.
+    /// It returns `None` for a response that the caller gets. 408, 502, 503, 504 and errors are transient, and 429 is throttled.
+    ///
+    /// | outcome | another attempt |
+    /// |---|---|
+    /// | 408, 502, 503, 504 | after the backoff |
+    /// | 429 | after the backoff for [throttled](damper_core::Retry::throttled_base) calls |
+    /// | a `Retry-After` with any of these | not before, spread out after it |
+    /// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `http2` of this crate, which `tonic` of damper enables, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
+    /// | an error of the transport, the timeout of one attempt | after the backoff |
+    /// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
+    /// | all other responses | never |
     ///
     /// # Examples
     ///
@@ -59,7 +33,7 @@ impl TransientFailures {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Retry;
-    /// use damper::http::{ResponseHead, RetryLayer, TransientFailures};
+    /// use damper::http::{ResponseHead, RetryLayer, Statuses};
     /// use damper::retry::Failure;
     /// use hyper_util::client::legacy;
     ///
@@ -67,12 +41,12 @@ impl TransientFailures {
     /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep)
     ///     .when(|response: Result<&ResponseHead, &legacy::Error>| match response {
     ///         Err(error) if error.is_connect() => Some(Failure::TRANSIENT.unprocessed()),
-    ///         other => TransientFailures::judge(other.map_err(|error| error as _)),
+    ///         other => Statuses::failure(other.map_err(|error| error as _)),
     ///     });
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn judge(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
+    pub fn failure(response: Result<&ResponseHead<'_>, &(dyn Error + 'static)>) -> Option<Failure> {
         match response {
             Ok(head) => {
                 // The server gave up waiting for the request: only for a retry is that another ending than that of a 4xx.
@@ -84,13 +58,13 @@ impl TransientFailures {
             }
             Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
             Err(error) => {
-                let failure = AnyError::judge(error);
+                let failure = EveryErr::judge(error);
                 Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
             }
         }
     }
 
-    /// Returns the same for services with boxed errors. Pass it to [`when`](super::RetryLayer::when).
+    /// Returns the same as [`failure`](Self::failure), for a service whose errors are in boxes. Pass it to [`when`](super::RetryLayer::when).
     ///
     /// The services of tower's timeouts have such errors.
     ///
@@ -99,22 +73,22 @@ impl TransientFailures {
     /// ```
     /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
     /// use damper::Retry;
-    /// use damper::http::{RetryLayer, TransientFailures};
+    /// use damper::http::{RetryLayer, Statuses};
     ///
     /// # async fn sleep(_: std::time::Duration) {}
-    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).when(TransientFailures::judge_boxed);
+    /// let layer = RetryLayer::sleeping_by(Retry::new(3), sleep).when(Statuses::failure_boxed);
     /// # let _ = layer;
     /// ```
     #[must_use]
     #[expect(clippy::borrowed_box, reason = "the error of a service is the box")]
-    pub fn judge_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
-        Self::judge(response.map_err(|error| &**error as _))
+    pub fn failure_boxed(response: Result<&ResponseHead<'_>, &Box<dyn Error + Send + Sync>>) -> Option<Failure> {
+        Self::failure(response.map_err(|error| &**error as _))
     }
 }
 
-impl<E: Error + 'static> ClassifyFailure<E> for TransientFailures {
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        Self::judge(response.map_err(|error| error as _))
+impl<E: Error + 'static> ClassifyResponse<E, Option<Failure>> for Statuses {
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        Self::failure(response.map_err(|error| error as _))
     }
 }
 

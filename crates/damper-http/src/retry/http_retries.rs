@@ -1,7 +1,7 @@
 //! The retries of HTTP.
 
-use super::{BufferedBody, ClassifyFailure, GiveUp, ReplayableBody, RetryProtocol, TransientFailures};
-use crate::{Head, ResponseHead};
+use super::{BufferedBody, GiveUp, ReplayableBody, RetryProtocol};
+use crate::{ClassifyResponse, Head, ResponseHead, Statuses};
 use core::fmt;
 use damper_core::retry::{Failure, RetryError};
 use http_body::Body;
@@ -14,7 +14,7 @@ use http_body::Body;
 /// [`when`](super::RetryLayer::when). `K` decides how bodies are kept: cloned, or with
 /// [`buffering`](super::RetryLayer::buffering) in memory.
 #[derive(Clone, Copy)]
-pub struct HttpRetries<V = TransientFailures, K = Cloned> {
+pub struct HttpRetries<V = Statuses, K = Cloned> {
     failures: V,
     bodies: K,
 }
@@ -32,7 +32,7 @@ pub struct Buffered {
 
 impl HttpRetries {
     pub(crate) const fn new() -> Self {
-        Self { failures: TransientFailures, bodies: Cloned }
+        Self { failures: Statuses, bodies: Cloned }
     }
 }
 
@@ -103,14 +103,14 @@ impl<Q: Body + Unpin, V> RetryProtocol<Q> for HttpRetries<V, Buffered> {
     }
 }
 
-impl<E, V: ClassifyFailure<E>, K> ClassifyFailure<E> for HttpRetries<V, K> {
+impl<E, V: ClassifyResponse<E, Option<Failure>>, K> ClassifyResponse<E, Option<Failure>> for HttpRetries<V, K> {
     #[inline]
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        self.failures.failure(response)
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        self.failures.classify(response)
     }
 }
 
-impl<E, V: ClassifyFailure<E>, K> GiveUp<E> for HttpRetries<V, K> {
+impl<E, V: ClassifyResponse<E, Option<Failure>>, K> GiveUp<E> for HttpRetries<V, K> {
     type Error = RetryError<E>;
 
     #[inline]

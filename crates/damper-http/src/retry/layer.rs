@@ -1,13 +1,13 @@
 //! The layer: which calls are retried, when, and how often.
 
 use super::http_retries::{Buffered, HttpRetries};
-use super::{Budgets, GiveUp, HostBudgets, Retrying};
-use crate::ResponseHead;
+use super::{Budgets, GiveUp, Retrying};
+use crate::{Hosts, ResponseHead};
 use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 use damper_core::internal::split_budget;
-use damper_core::retry::{Failure, GaveUp, Retry, RetryBudgetConfig, RetryError, Unlimited};
+use damper_core::retry::{Failure, GaveUp, Retry, RetryBudget, RetryBudgetConfig, RetryError, Unlimited};
 use damper_core::time::Sleep;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
@@ -17,7 +17,7 @@ use damper_core::time::TokioSleep;
 /// | question | answer |
 /// |---|---|
 /// | which requests? | those of idempotent methods, and those that the caller marks as [`Idempotent`](super::Idempotent), if their body is a [`ReplayableBody`](super::ReplayableBody) or is kept by [`buffering`](Self::buffering). A request that provably reached no server: of every method |
-/// | after which outcomes? | [`TransientFailures`](super::TransientFailures), or [`when`](Self::when) |
+/// | after which outcomes? | [`Statuses::failure`](crate::Statuses::failure), or [`when`](Self::when) |
 /// | when? | after the policy's backoff, not before the server's `Retry-After`, and not after the deadline |
 /// | how often? | as the policy and its budget allow. A call counts once in the budget |
 ///
@@ -82,14 +82,14 @@ pub struct RetryLayer<C, B, P, Z> {
 
 #[cfg(feature = "tokio")]
 impl<C, B> RetryLayer<C, B, HttpRetries, TokioSleep> {
-    /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by tokio's timer.
+    /// Creates a layer that retries [`Statuses::failure`](crate::Statuses::failure) by a policy, and sleeps by tokio's timer.
     pub fn new(retry: Retry<C, B>) -> Self {
         Self::sleeping_by(retry, TokioSleep)
     }
 }
 
 impl<C, B, Z: Sleep> RetryLayer<C, B, HttpRetries, Z> {
-    /// Creates a layer that retries [`TransientFailures`](super::TransientFailures) by a policy, and sleeps by the timer of any runtime.
+    /// Creates a layer that retries [`Statuses::failure`](crate::Statuses::failure) by a policy, and sleeps by the timer of any runtime.
     pub fn sleeping_by(retry: Retry<C, B>, sleep: Z) -> Self {
         let (retry, budgets) = split_budget(retry);
         let settings = RetrySettings { retry, budgets: Arc::new(budgets), protocol: HttpRetries::new(), sleep };
@@ -108,7 +108,7 @@ where
     ///
     /// Retries to a failing host take nothing from the other hosts.
     ///
-    /// For another capacity, pass [`HostBudgets`] to [`budgets`](Self::budgets).
+    /// For another capacity, pass [`Hosts`] to [`budgets`](Self::budgets).
     ///
     /// # Examples
     ///
@@ -123,8 +123,8 @@ where
     /// # let _ = layer;
     /// ```
     #[must_use]
-    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, HostBudgets, P, Z> {
-        self.budgets(HostBudgets::with_default_capacity(config))
+    pub fn budget_per_host(self, config: RetryBudgetConfig) -> RetryLayer<C, Hosts<RetryBudget>, P, Z> {
+        self.budgets(Hosts::budgets(config))
     }
 
     /// Sets the budget from which each request's retries are taken.
@@ -141,7 +141,7 @@ where
 {
     /// Sets the outcomes after which another attempt may help.
     ///
-    /// Default: [`TransientFailures`](super::TransientFailures).
+    /// Default: [`Statuses::failure`](crate::Statuses::failure).
     ///
     /// The closure names the service's error. It is called for every outcome, but only requests that may be sent again are retried.
     ///

@@ -10,8 +10,7 @@
 // | `call` | the decision on each outcome, and the request that is kept for the next attempt |
 // | `callee` | the service that makes the attempts, of tower or hyper; hedges use it too |
 // | `budgets` | the choice of a budget for a request's retries |
-// | `host_budgets` | a budget per host |
-// | `classify` | decides whether another attempt may help, the default of that decision, and the errors of unprocessed requests |
+// | `classify` | whether another attempt may help, by `Statuses`, and the errors of unprocessed requests |
 // | `protocol` | the rules of a protocol for retries |
 // | `http_retries` | the retries of HTTP, and the mark of a request that may be sent again |
 // | `replayable_body` | a body that can be sent again |
@@ -24,7 +23,6 @@ mod call;
 mod callee;
 pub(crate) mod classify;
 mod future;
-mod host_budgets;
 mod http_retries;
 mod layer;
 mod pace;
@@ -37,9 +35,7 @@ pub use budgets::Budgets;
 pub use buffered_body::BufferedBody;
 pub(crate) use call::{BegunCall, Call};
 pub(crate) use callee::BorrowedCallee;
-pub use classify::{ClassifyFailure, TransientFailures};
 pub(crate) use future::{CallAttempts, RetryingFuture};
-pub use host_budgets::HostBudgets;
 pub(crate) use http_retries::Buffered;
 pub use http_retries::{HttpRetries, Idempotent};
 pub use layer::RetryLayer;

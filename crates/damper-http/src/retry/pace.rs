@@ -1,7 +1,6 @@
 //! When the attempts of a call are made: after a backoff, or as a pacer says.
 
-use super::ClassifyFailure;
-use crate::ResponseHead;
+use crate::{ClassifyResponse, ResponseHead};
 use core::time::Duration;
 use damper_core::retry::{Failure, GaveUp};
 use http::Extensions;
@@ -15,7 +14,7 @@ pub trait Pace {
     /// # Errors
     ///
     /// The reason why there is no time for another attempt.
-    fn failure<P: ClassifyFailure<E>, E>(
+    fn failure<P: ClassifyResponse<E, Option<Failure>>, E>(
         &mut self,
         protocol: &P,
         response: Result<&ResponseHead<'_>, &E>,
@@ -39,12 +38,12 @@ pub struct ByBackoff;
 
 impl Pace for ByBackoff {
     #[inline]
-    fn failure<P: ClassifyFailure<E>, E>(
+    fn failure<P: ClassifyResponse<E, Option<Failure>>, E>(
         &mut self,
         protocol: &P,
         response: Result<&ResponseHead<'_>, &E>,
         _: impl Fn() -> Duration,
     ) -> Result<Option<Failure>, GaveUp> {
-        Ok(protocol.failure(response))
+        Ok(protocol.classify(response))
     }
 }

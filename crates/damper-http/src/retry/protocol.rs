@@ -1,10 +1,10 @@
 //! The rules of a protocol for retries.
 
-use super::{ClassifyFailure, ReplayableBody};
-use crate::Head;
+use super::ReplayableBody;
+use crate::{ClassifyResponse, Head};
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::retry::RetryError;
+use damper_core::retry::{Failure, RetryError};
 use damper_core::time::Clock;
 use http::HeaderMap;
 
@@ -18,7 +18,7 @@ use http::HeaderMap;
 /// | `damper::tonic::GrpcRetries` | all | buffered |
 ///
 /// `Q` is the body of the caller's request. A [`RetryLayer`](super::RetryLayer) and a [`HedgeLayer`](crate::HedgeLayer) also use the
-/// protocol to judge outcomes, by [`ClassifyFailure`]. A `RetryLayer` uses it for the error of a call that was given up, by [`GiveUp`].
+/// protocol to judge outcomes, by [`ClassifyResponse`]. A `RetryLayer` uses it for the error of a call that was given up, by [`GiveUp`].
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ use http::HeaderMap;
 ///
 /// ```
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
-/// use damper::http::{ClassifyFailure, GiveUp, Head, ReplayableBody, ResponseHead, RetryLayer, RetryProtocol};
+/// use damper::http::{ClassifyResponse, GiveUp, Head, ReplayableBody, ResponseHead, RetryLayer, RetryProtocol};
 /// use damper::retry::Failure;
 /// use damper::{Retry, RetryError};
 /// use http::{HeaderMap, StatusCode};
@@ -59,8 +59,8 @@ use http::HeaderMap;
 ///     }
 /// }
 ///
-/// impl<E> ClassifyFailure<E> for Queries {
-///     fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+/// impl<E> ClassifyResponse<E, Option<Failure>> for Queries {
+///     fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
 ///         response.map_or(true, |head| head.status == StatusCode::SERVICE_UNAVAILABLE).then_some(Failure::TRANSIENT)
 ///     }
 /// }
@@ -138,7 +138,7 @@ where
 }
 
 /// Creates the caller's error for a call that was given up.
-pub trait GiveUp<E>: ClassifyFailure<E> {
+pub trait GiveUp<E>: ClassifyResponse<E, Option<Failure>> {
     /// The error that the caller gets.
     type Error;
 

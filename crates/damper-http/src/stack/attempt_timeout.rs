@@ -35,12 +35,12 @@ use tower_service::Service;
 /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; }
 /// # #[cfg(all(feature = "hyper", feature = "tokio"))] {
 /// use damper::Retry;
-/// use damper::http::{AttemptTimeoutLayer, RetryLayer, TransientFailures};
+/// use damper::http::{AttemptTimeoutLayer, RetryLayer, Statuses};
 /// use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 /// use std::time::Duration;
 ///
 /// let client = tower::ServiceBuilder::new()
-///     .layer(RetryLayer::new(Retry::new(3)).when(TransientFailures::judge_boxed))
+///     .layer(RetryLayer::new(Retry::new(3)).when(Statuses::failure_boxed))
 ///     .layer(AttemptTimeoutLayer::new(Duration::from_millis(500)))
 ///     .service(Client::builder(TokioExecutor::new()).build_http::<String>());
 /// # let _ = client;

@@ -7,6 +7,8 @@ use super::{
 };
 #[cfg(feature = "tokio")]
 use super::{AttemptTimeoutLayer, DeadlinePart, PacingPart, RepeatPart, StackBudget};
+#[cfg(feature = "tokio")]
+use crate::Hosts;
 use crate::circuit_breaker::{CircuitBreakerLayer, PerHost, Single};
 use crate::concurrency::{AdaptiveLimitPerHost, BulkheadPerHost, ClientConcurrencyLayer};
 use crate::criticality::ClientCriticalityLayer;
@@ -15,7 +17,7 @@ use crate::deadline::ClientDeadlineLayer;
 #[cfg(feature = "tokio")]
 use crate::hedge::HedgeLayer;
 #[cfg(feature = "tokio")]
-use crate::pacing::{HostPacers, PaceOnly, PacingLayer};
+use crate::pacing::{PaceOnly, PacingLayer};
 #[cfg(feature = "tokio")]
 use crate::retry::{HttpRetries, RetryLayer};
 use crate::throttle::{ThrottleLayer, ThrottlePerHost};
@@ -281,13 +283,13 @@ impl<C, R, G, H, A, P> ClientStack<C, RepeatParts<R, G, H>, A, P> {
 
     /// Paces each attempt as [`pacing`](Self::pacing) does, with a pacer for each host.
     #[cfg(feature = "tokio")]
-    pub fn pacing_per_host(self, quota: Quota) -> ClientStack<C, RepeatParts<R, Paced<HostPacers>, H>, A, P> {
+    pub fn pacing_per_host(self, quota: Quota) -> ClientStack<C, RepeatParts<R, Paced<Hosts<Pacer>>, H>, A, P> {
         self.with_pacing(PacingPart(PacingLayer::per_host(quota).without_retries()))
     }
 
     /// Paces each attempt by existing pacers.
     ///
-    /// Pass one in a `static` or an `Arc`, [`HostPacers`](crate::HostPacers) with your own strategy, or a
+    /// Pass one in a `static` or an `Arc`, [`Hosts`](crate::Hosts) of pacers with your own strategy, or a
     /// [`SelectedPacer`](damper_core::gate::SelectedPacer).
     #[cfg(feature = "tokio")]
     pub fn pacers<N>(self, pacers: N) -> ClientStack<C, RepeatParts<R, Paced<N>, H>, A, P>

@@ -78,8 +78,7 @@ pub trait StackProtocol {
 
 /// HTTP, judged by the head of the response.
 ///
-/// It uses [`Statuses`](crate::Statuses) for breakers and throttles, and [`TransientFailures`](crate::TransientFailures) for retries and hedges.
-/// It reads the hints of responses for pacing.
+/// It judges by [`Statuses`](crate::Statuses), for breakers, throttles, retries and hedges. It reads the hints of responses for pacing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HttpProtocol;
 

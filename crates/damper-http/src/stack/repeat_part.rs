@@ -5,8 +5,8 @@ use super::stack_part::Place;
 use super::{HttpProtocol, OfPart, StackErrorService, StackProtocol};
 use crate::hedge::HedgeLayer;
 use crate::pacing::{PaceOnly, PacingLayer};
-use crate::retry::{ClassifyFailure, GiveUp, HttpRetries, RetryLayer, RetryProtocol};
-use crate::{Head, ResponseHead};
+use crate::retry::{GiveUp, HttpRetries, RetryLayer, RetryProtocol};
+use crate::{ClassifyResponse, Head, ResponseHead};
 use core::time::Duration;
 use damper_core::Reads;
 use damper_core::internal::{has_budget, split_budget};
@@ -213,14 +213,14 @@ impl<Q, K: RetryProtocol<Q>> RetryProtocol<Q> for StackRetries<K> {
     }
 }
 
-impl<E, K: ClassifyFailure<E>> ClassifyFailure<E> for StackRetries<K> {
+impl<E, K: ClassifyResponse<E, Option<Failure>>> ClassifyResponse<E, Option<Failure>> for StackRetries<K> {
     #[inline]
-    fn failure(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
-        self.0.failure(response)
+    fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
+        self.0.classify(response)
     }
 }
 
-impl<E, K: ClassifyFailure<E>> GiveUp<E> for StackRetries<K> {
+impl<E, K: ClassifyResponse<E, Option<Failure>>> GiveUp<E> for StackRetries<K> {
     type Error = RetryError<E>;
 
     #[inline]

@@ -1,9 +1,7 @@
 //! Costs of requests before and after their responses, on a manual clock.
 
 use damper::gate::WaitsWith;
-use damper::http::{
-    ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, Refused, SettledLimit,
-};
+use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, Refused, Settle};
 use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter, TokenBucket};
 use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode, response};
@@ -193,7 +191,7 @@ fn estimate_holds_back_concurrent_requests() {
     assert_eq!(used(100), 50, "then the second request waits for the first response");
 }
 
-fn settles_by_key<L: SettledLimit<Future: WaitsWith<Server> + 'static> + Clone + 'static>(
+fn settles_by_key<L: Limit<Future: WaitsWith<Server> + 'static> + for<'a> Settle<Head<'a>> + Clone + 'static>(
     limit: L,
     used: impl Fn() -> u32,
 ) {

@@ -1,6 +1,6 @@
 //! Decisions of layers in a log.
 
-use damper::decision_log::{Decision, DecisionAnswer, DecisionLog};
+use damper::decision_log::{Decision, DecisionLog};
 use damper::http::{ByHeader, ByKey, Head, Headers, Limit, NoWait, PeerAddress, PerClient, RateLimitLayer};
 use damper::{ClientAddress, KeyedLimiter, ManualClock, Quota, RateLimiter};
 use http::{HeaderName, Request, Response};
@@ -65,7 +65,7 @@ fn decisions<L: Limit<Future = NoWait> + Clone, M: Limit<Future = NoWait> + Clon
     }
     call(&mut logged, from(1, "/healthz")).unwrap();
     let decisions: Vec<Decision> = log.reader().collect();
-    let answers = decisions.iter().map(|decision| decision.answer == DecisionAnswer::Allowed);
+    let answers = decisions.iter().map(|decision| decision.is_allowed);
     assert_eq!(answers.collect::<Vec<_>>(), statuses);
     assert!(decisions.iter().all(|decision| decision.cost == 1));
     decisions

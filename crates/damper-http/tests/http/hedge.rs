@@ -2,9 +2,7 @@
 
 use crate::tokio_clock::TokioClock;
 use damper::breaker::State;
-use damper::http::{
-    CircuitBreakerLayer, HedgeLayer, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer,
-};
+use damper::http::{CircuitBreakerLayer, HedgeLayer, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer};
 use damper::retry::{Budget, Failure, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::{Backoff, BreakerConfig, CircuitBreaker, Deadline, Quota, RateLimiter, Retry};
 use http::{HeaderName, Method, Request, Response, StatusCode};
@@ -340,7 +338,7 @@ async fn response_without_its_body_states_no_length() {
 async fn hedge_inside_of_retries_repeats_no_failure_whatever_is_set_later() {
     let server = Server::new(|_| (Some(MILLISECOND), Ok(response(503))));
     let layer = HedgeLayer::new(fixed(2)).inside_of_retries();
-    let budgets = HostBudgets::new(RetryBudgetConfig::builder().build().unwrap(), 8).unwrap();
+    let budgets = Hosts::budgets(RetryBudgetConfig::DEFAULT);
     assert_eq!(timed(layer.clone().budgets(budgets).layer(server.clone()), get()).await.0, 503);
     assert_eq!(server.calls(), 1);
     let layer = layer.when(|response: Result<&ResponseHead<'_>, &io::Error>| {
@@ -495,7 +493,7 @@ async fn retries_and_hedges_share_a_budget() {
 #[tokio::test(start_paused = true)]
 async fn retries_and_hedges_of_a_host_share_its_budget() {
     let config = RetryBudgetConfig::builder().reserve(3).floor(0).ratio(0.0).build().unwrap();
-    let budgets = HostBudgets::new(config, 8).unwrap();
+    let budgets = Hosts::budgets(config);
     let server = Server::new(|_| (Some(MILLISECOND), Ok(response(503))));
     let client = tower::ServiceBuilder::new()
         .layer(RetryLayer::new(retry(clock())).budgets(budgets.clone()))

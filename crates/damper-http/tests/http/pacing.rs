@@ -7,7 +7,7 @@ use damper::Reads;
 use damper::breaker::State;
 use damper::gate::SelectedPacer;
 use damper::http::{
-    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostPacers, HttpProtocol, PacingLayer,
+    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, Hosts, HttpProtocol, PacingLayer,
     RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
 };
 use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter};
@@ -421,7 +421,7 @@ async fn hosts_are_paced_apart() {
         })
     };
     let clock = TokioClock(Instant::now());
-    let hosts = HostPacers::by(64, move || Pacer::with_clock(Level::new(QUOTA), clock, 7)).unwrap();
+    let hosts = Hosts::by(64, move || Pacer::with_clock(Level::new(QUOTA), clock, 7)).unwrap();
     let client = PacingLayer::new(hosts.clone()).layer(server);
     let to = |host: &str| Request::get(format!("http://{host}/")).body(Full::default()).unwrap();
     let busy = tokio::spawn(client.clone().oneshot(to("busy.example.com")));

@@ -2,8 +2,7 @@
 
 use crate::tokio_clock::TokioClock;
 use damper::http::{
-    Budgets, BufferedBody, Head, HostBudgets, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
-    TransientFailures,
+    Budgets, BufferedBody, Head, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, Statuses,
 };
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
@@ -373,7 +372,7 @@ async fn budgets_need_not_be_cloneable() {
     let budgets = Apart { reads: Allowance { left: 1.into(), ..Allowance::default() }, ..Apart::default() };
     let layer = RetryLayer::new(retry(clock()))
         .budgets(budgets)
-        .when(|response: Result<&ResponseHead<'_>, &io::Error>| TransientFailures::judge(response.map_err(|e| e as _)));
+        .when(|response: Result<&ResponseHead<'_>, &io::Error>| Statuses::failure(response.map_err(|e| e as _)));
     let server = Server::statuses([503]);
     for (method, calls) in [(Method::GET, 2), (Method::PUT, 3), (Method::GET, 4)] {
         send(layer.clone().layer(server.clone()), request(method)).await.unwrap();
@@ -419,11 +418,14 @@ async fn each_host_has_its_own_budget() {
 #[tokio::test(start_paused = true)]
 async fn memory_for_budgets_of_hosts_is_bounded() {
     let server = Server::statuses([503]);
-    let budgets = HostBudgets::with_clock(one_retry(), 1, clock()).unwrap();
+    let budgets = Hosts::by(1, || RetryBudget::with_clock(one_retry(), clock())).unwrap();
     let client = RetryLayer::new(retry(clock())).budgets(budgets).layer(server.clone());
     let hosts = ["a.example", "a.example", "b.example", "a.example"];
     assert_eq!(attempts(&server, client, hosts).await, [2, 1, 2, 2]);
-    assert_eq!(HostBudgets::new(one_retry(), 0).unwrap_err().to_string(), "capacity is 0, it must be 1 to 268435456");
+    assert_eq!(
+        Hosts::by(0, || RetryBudget::new(one_retry())).unwrap_err().to_string(),
+        "capacity is 0, it must be 1 to 268435456"
+    );
 }
 
 /// A call counts once in the budget of its host.
@@ -624,7 +626,7 @@ async fn closure_chooses_what_is_retried() {
         RetryLayer::new(retry(clock())).when(|response: Result<&ResponseHead<'_>, &io::Error>| match response {
             Ok(head) if head.status == StatusCode::CONFLICT => Some(Failure::TRANSIENT),
             Ok(_) => None,
-            Err(error) => TransientFailures::judge(Err(error)),
+            Err(error) => Statuses::failure(Err(error)),
         });
     let server = Server::statuses([409, 503]);
     let status = send(layer.layer(server.clone()), request(Method::GET)).await.unwrap();

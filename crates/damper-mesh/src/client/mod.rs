@@ -34,7 +34,7 @@ use damper_core::throttle::PaceTooSlow;
 #[cfg(feature = "tokio")]
 use damper_core::time::TokioSleep;
 use damper_core::time::{Clock, DefaultClock, Seed, Sleep};
-use damper_http::TransientFailures;
+use damper_http::Statuses;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method, Uri};
 use http_body_util::{BodyExt, Full, Limited};
@@ -368,7 +368,7 @@ fn transport(error: impl Into<Box<dyn Error + Send + Sync>>) -> ClientError {
 /// The failure counts. If the service may have served the call, it is not retried.
 fn failure_of(error: &ClientError) -> Failure {
     let ClientError::Transport(error) = error else { return Failure::TRANSIENT.declined() };
-    match TransientFailures::judge(Err(&**error)) {
+    match Statuses::failure(Err(&**error)) {
         Some(failure) if failure.is_unprocessed() || !failure.may_retry() => failure,
         _ => Failure::TRANSIENT.declined(),
     }

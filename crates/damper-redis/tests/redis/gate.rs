@@ -1,7 +1,7 @@
 //! The limiters as gates decide as they do alone, at once where no server is needed.
 
 use crate::fake::Fake;
-use damper_core::gate::{Answer, Ask, AskKey, Costs, Gate, PerKey};
+use damper_core::gate::{Answer, Ask, Costs, Gate, PerKey};
 use damper_core::{Denied, Quota};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, WhenDown};
 use std::time::Duration;
@@ -62,6 +62,6 @@ async fn unlimited_quota_lets_every_call_pass_at_once() {
 async fn store_answers_for_borrowed_keys() {
     let fake = Fake::start(1);
     let limits = builder(&fake).build_keyed().await.unwrap();
-    let Answer::Wait(wait) = AskKey::<str>::ask_key(&limits, "alice") else { panic!("the server decides") };
+    let Answer::Wait(wait) = Ask::<str>::ask(&limits, "alice") else { panic!("the server decides") };
     assert!(wait.await.is_ok());
 }

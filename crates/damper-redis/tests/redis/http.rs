@@ -7,7 +7,7 @@ use axum::Router;
 use axum::routing::{Route, get};
 use damper_core::gate::WaitsWith;
 use damper_core::{ClientAddress, KeyedLimiter, Quota, RateLimiter};
-use damper_http::{ByHeader, Headers, Limit, PerClient, RateLimitLayer, SettledLimit};
+use damper_http::{ByHeader, Head, Headers, Limit, PerClient, RateLimitLayer, Settle};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, WhenDown};
 use http::HeaderName;
 use std::collections::BTreeMap;
@@ -117,7 +117,7 @@ async fn cost_is_corrected_by_the_response() {
 
 #[test]
 fn limiters_are_limits_behind_arcs_too() {
-    fn is_settled<L: SettledLimit>(_: &L) {}
+    fn is_settled<L: for<'a> Settle<Head<'a>>>(_: &L) {}
     let limiter = RedisLimiter::connect("redis://127.0.0.1/").quota(QUOTA).build_lazy().unwrap();
     is_settled(&Arc::new(limiter));
     let keyed = RedisLimiter::connect("redis://127.0.0.1/").quota(QUOTA).build_keyed_lazy().unwrap();

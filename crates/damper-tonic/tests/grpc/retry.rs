@@ -5,7 +5,7 @@ use crate::support::echo::echo_client::EchoClient;
 use crate::support::echo::echo_server::{Echo, EchoServer};
 use crate::support::{LOCALHOST, Upstream, channel, message, messages, serve};
 use bytes::Bytes;
-use damper::http::{CircuitBreakerLayer, ClassifyFailure, ClientDeadlineLayer, ResponseHead, RetryLayer};
+use damper::http::{CircuitBreakerLayer, ClassifyResponse, ClientDeadlineLayer, ResponseHead, RetryLayer};
 use damper::retry::{Budget, Failure, Hedge, HedgeConfig, Jitter, RetryThrottle, Unlimited};
 use damper::time::TokioSleep;
 use damper::tonic::{AtTrailers, GrpcRetries, IntoStatus};
@@ -292,7 +292,8 @@ fn http_status_is_mapped_to_its_grpc_code() {
         let response = Response::builder().status(status).body(()).unwrap();
         assert_eq!(GrpcRetries::new().judge(Ok(&ResponseHead::of(&response))), expected, "{status}");
     }
-    let failure = ClassifyFailure::<Status>::failure(&GrpcRetries::new(), Err(&status(Code::Unavailable)));
+    let failure =
+        ClassifyResponse::<Status, Option<Failure>>::classify(&GrpcRetries::new(), Err(&status(Code::Unavailable)));
     assert_eq!(failure, Some(Failure::TRANSIENT));
 }
 

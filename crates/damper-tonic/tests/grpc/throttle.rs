@@ -3,11 +3,12 @@
 use crate::support::echo::echo_client::EchoClient;
 use crate::support::{Upstream, channel, message, messages, serve};
 use damper::gate::{Ending, Verdict};
-use damper::http::{AfterHead, RateLimitLayer, ThrottleLayer, ThrottleService};
+use damper::http::{RateLimitLayer, ThrottleLayer, ThrottleService};
 use damper::throttle::{AdaptiveThrottle, Throttled};
 use damper::tonic::{AtTrailers, IntoStatus, rejection};
 use damper::{CallError, ManualClock, Quota, is_refusal};
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::{Channel, Server};
@@ -96,7 +97,7 @@ async fn refusal_of_the_servers_limiter_is_ignored() {
         let response = response.body(http_body_util::Empty::<bytes::Bytes>::new()).unwrap();
         damper::http::Completion::<_, Status, Throttled>::head(&mut AtTrailers::rejections(), &response)
     };
-    let ended = |ending| AfterHead::Ended(Verdict::of(ending));
+    let ended = |ending| ControlFlow::Break(Verdict::of(ending));
     assert_eq!(proxied(true), ended(Ending::Limited));
     assert_eq!(proxied(false), ended(Ending::Unavailable), "by gRPC's mapping");
     assert_eq!(rejection(Code::Internal), Ending::Declined);

@@ -2,7 +2,8 @@
 
 use damper::breaker::State;
 use damper::gate::{Ending, PerKey};
-use damper::tower::{ClassifyResult, EveryErr, GateLayer, GateService};
+use damper::retry::EveryErr;
+use damper::tower::{ClassifyResult, GateLayer, GateService};
 use damper::{
     BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
 };

@@ -1,7 +1,7 @@
 //! Inside damper's combinators.
 
 use crate::{HOUR, TimeOfDay, call};
-use damper::gate::{AnswerOf, AnyGate, Ask, AskKey, Either, Exempt, Gate, Never, PerKey, Refusal, RefusalKind, Shared};
+use damper::gate::{AnswerOf, AnyGate, Ask, Either, Exempt, Gate, Never, PerKey, Refusal, RefusalKind, Shared};
 use damper::shadow::Shadowed;
 use damper::tower::GateLayer;
 use damper::{Bulkhead, CallError, ManualClock, Quota, RateLimiter, is_refusal};
@@ -23,8 +23,8 @@ impl<F: Fn() -> Duration> Gate for Shops<F> {
     type Wait = Never<(), Closed>;
 }
 
-impl<F: Fn() -> Duration> AskKey<usize> for Shops<F> {
-    fn ask_key(&self, shop: &usize) -> AnswerOf<Self> {
+impl<F: Fn() -> Duration> Ask<usize> for Shops<F> {
+    fn ask(&self, shop: &usize) -> AnswerOf<Self> {
         self.0[*shop].ask(shop)
     }
 }

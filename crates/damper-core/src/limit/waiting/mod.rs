@@ -33,6 +33,6 @@ mod queue;
 pub(crate) use acquire::TokensRequest;
 pub(crate) use future::TokensFuture;
 #[cfg(feature = "futures")]
-pub use paced::{PacedSink, PacedStream};
+pub use paced::Paced;
 pub(crate) use queue::Place;
 pub(crate) use queue::Queue;

@@ -19,24 +19,24 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// Returns a stream whose items come no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
-    pub fn pace<St: Stream>(&self, stream: St) -> PacedStream<'_, St, C, TokioSleep> {
+    pub fn pace<St: Stream>(&self, stream: St) -> Paced<'_, St, St::Item, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
     /// Returns a stream whose items come no faster than the limit. It sleeps by `sleep`.
-    pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> PacedStream<'_, St, C, S> {
-        PacedStream::new(stream, TokensRequest::new(self, 1), sleep)
+    pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> Paced<'_, St, St::Item, C, S> {
+        Paced::new(stream, self, sleep)
     }
 
     /// Returns a sink that passes items on no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
-    pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> PacedSink<'_, Si, Item, C, TokioSleep> {
+    pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> Paced<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
     /// Returns a sink that passes items on no faster than the limit. It sleeps by `sleep`.
-    pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> PacedSink<'_, Si, Item, C, S> {
-        PacedSink::new(sink, TokensRequest::new(self, 1), sleep)
+    pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> Paced<'_, Si, Item, C, S> {
+        Paced::new(sink, self, sleep)
     }
 }
 
@@ -75,45 +75,51 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
 }
 
 pin_project! {
-    /// A stream whose items come no faster than a limit. [`pace_by`](crate::RateLimiter::pace_by) returns it.
+    /// A stream or a sink whose items come no faster than a limit.
     ///
-    /// It asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does
-    /// not come. While an item waits, it does not ask for the next one. The wait is not bounded. If too many callers
-    /// wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If many
-    /// streams share one limit, each needs a place in the queue, or some are never served: set a
+    /// [`RateLimiter::pace_by`](crate::RateLimiter::pace_by) returns a stream, and
+    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. It holds one item, which waits for its token. The wait is not
+    /// bounded. If too many callers wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If
+    /// many streams share one limit, each needs a place in the queue, or some are never served: set a
     /// [`max_debt`](crate::Quota::max_debt) of at least their number.
     ///
-    /// It is `Unpin` if the stream and the sleeps are. Tokio's sleeps are not, so it has to be pinned
+    /// **A stream** is asked for an item first, and the token is taken then, so no token is spent on an item that does not come. While an item
+    /// waits, the stream is not asked for the next.
+    ///
+    /// **A sink** takes the token when the sink behind has room, so no token is spent on an item that cannot be sent. The item waits for nothing
+    /// else after that. The sink is ready, flushed or closed only when it has passed that item on. If it is dropped before, the item is lost.
+    ///
+    /// It is `Unpin` if the stream or the sink and the sleeps are. Tokio's sleeps are not, so it has to be pinned
     /// (`std::pin::pin!`) before `next` is called.
-    #[must_use = "streams do nothing unless they are polled"]
+    #[must_use = "streams and sinks do nothing unless they are polled"]
     #[cfg(feature = "futures")]
-    pub struct PacedStream<'a, St: Stream, C: Clock, S: Sleep> {
+    pub struct Paced<'a, T, Item, C: Clock, S: Sleep> {
         #[pin]
-        stream: St,
-        waiting: Option<St::Item>,
+        inner: T,
+        waiting: Option<Item>,
         #[pin]
         gate: Gate<'a, C, S>,
     }
 }
 
-impl<'a, St: Stream, C: Clock, S: Sleep> PacedStream<'a, St, C, S> {
-    pub(in crate::limit) fn new(stream: St, request: TokensRequest<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
-        Self { stream, waiting: None, gate: Gate::new(request, sleep) }
+impl<'a, T, Item, C: Clock, S: Sleep> Paced<'a, T, Item, C, S> {
+    fn new(inner: T, limiter: &'a RateLimiter<TokenBucket, C>, sleep: S) -> Self {
+        Self { inner, waiting: None, gate: Gate::new(TokensRequest::new(limiter, 1), sleep) }
     }
 
-    /// Returns the stream inside.
-    pub fn get_ref(&self) -> &St {
-        &self.stream
+    /// Returns the stream or the sink inside.
+    pub fn get_ref(&self) -> &T {
+        &self.inner
     }
 }
 
-impl<St: Stream, C: Clock, S: Sleep> Stream for PacedStream<'_, St, C, S> {
+impl<St: Stream, C: Clock, S: Sleep> Stream for Paced<'_, St, St::Item, C, S> {
     type Item = St::Item;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<St::Item>> {
         let this = self.project();
         if this.waiting.is_none() {
-            match ready!(this.stream.poll_next(context)) {
+            match ready!(this.inner.poll_next(context)) {
                 None => return Poll::Ready(None),
                 item => *this.waiting = item,
             }
@@ -124,59 +130,31 @@ impl<St: Stream, C: Clock, S: Sleep> Stream for PacedStream<'_, St, C, S> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let waiting = usize::from(self.waiting.is_some());
-        let (least, most) = self.stream.size_hint();
+        let (least, most) = self.inner.size_hint();
         (least.saturating_add(waiting), most.and_then(|most| most.checked_add(waiting)))
     }
 }
 
-impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for PacedStream<'_, St, C, S> {
+impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for Paced<'_, St, St::Item, C, S> {
     fn is_terminated(&self) -> bool {
-        self.waiting.is_none() && self.stream.is_terminated()
+        self.waiting.is_none() && self.inner.is_terminated()
     }
 }
 
-pin_project! {
-    /// A sink that passes items on no faster than a limit.
-    ///
-    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) returns it.
-    ///
-    /// It holds one item. When the sink inside has room, it takes a token for the item and then passes the item on at
-    /// once. So no token is spent on an item that cannot be sent. It is ready, flushed or closed only when it has
-    /// passed its item on. If it is dropped before, the item is lost.
-    #[must_use = "sinks do nothing unless they are polled"]
-    #[cfg(feature = "futures")]
-    pub struct PacedSink<'a, Si, Item, C: Clock, S: Sleep> {
-        #[pin]
-        sink: Si,
-        waiting: Option<Item>,
-        #[pin]
-        gate: Gate<'a, C, S>,
-    }
-}
-
-impl<'a, Si: Sink<Item>, Item, C: Clock, S: Sleep> PacedSink<'a, Si, Item, C, S> {
-    pub(in crate::limit) fn new(sink: Si, request: TokensRequest<&'a RateLimiter<TokenBucket, C>>, sleep: S) -> Self {
-        Self { sink, waiting: None, gate: Gate::new(request, sleep) }
-    }
-
-    /// Returns the sink inside.
-    pub fn get_ref(&self) -> &Si {
-        &self.sink
-    }
-
+impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Paced<'_, Si, Item, C, S> {
     /// Passes on the item that waits.
     fn poll_waiting(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
         let mut this = self.project();
         if this.waiting.is_none() {
             return Poll::Ready(Ok(()));
         }
-        ready!(this.sink.as_mut().poll_ready(context))?;
+        ready!(this.inner.as_mut().poll_ready(context))?;
         ready!(this.gate.poll(context));
-        Poll::Ready(this.waiting.take().map_or(Ok(()), |item| this.sink.start_send(item)))
+        Poll::Ready(this.waiting.take().map_or(Ok(()), |item| this.inner.start_send(item)))
     }
 }
 
-impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Sink<Item> for PacedSink<'_, Si, Item, C, S> {
+impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Sink<Item> for Paced<'_, Si, Item, C, S> {
     type Error = Si::Error;
 
     fn poll_ready(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
@@ -190,11 +168,11 @@ impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Sink<Item> for PacedSink<'_, Si, 
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
         ready!(self.as_mut().poll_waiting(context))?;
-        self.project().sink.poll_flush(context)
+        self.project().inner.poll_flush(context)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
         ready!(self.as_mut().poll_waiting(context))?;
-        self.project().sink.poll_close(context)
+        self.project().inner.poll_close(context)
     }
 }

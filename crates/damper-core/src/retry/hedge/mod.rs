@@ -22,7 +22,7 @@ use future::HedgeFuture;
 pub use hedged_call::HedgedCall;
 pub use status::HedgeStatus;
 
-use super::{AnyError, Budget, Failure, RepeatedCall, Unlimited};
+use super::{Budget, EveryErr, Failure, RepeatedCall, Unlimited};
 use crate::Reads;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, SetOnce};
 use crate::time::{Clock, DefaultClock, LazyMicros, Sleep};
@@ -89,7 +89,7 @@ const CAPACITY: u32 = 10 * THOUSAND;
 /// # run().unwrap(); }
 /// ```
 #[cfg(feature = "alloc")]
-pub struct Hedge<C = DefaultClock, B = Unlimited, V = AnyError> {
+pub struct Hedge<C = DefaultClock, B = Unlimited, V = EveryErr> {
     config: LiveConfig,
     /// Whether the budget counts the calls.
     counts_calls: bool,
@@ -137,7 +137,7 @@ impl<C: Clock> Hedge<C> {
                 over_budget: AtomicU64::new(0),
             },
             budget: Unlimited,
-            retryable: AnyError,
+            retryable: EveryErr,
             clock,
         };
         hedge.set_config(&config);
@@ -180,7 +180,7 @@ impl<C, B, V> Hedge<C, B, V> {
         Self { counts_calls: true, ..self }
     }
 
-    /// Sets which outcomes another attempt may mend. Default: [`AnyError`]. Any other outcome ends the call.
+    /// Sets which outcomes another attempt may mend. Default: [`EveryErr`]. Any other outcome ends the call.
     #[must_use]
     pub fn when<T, E, F: Fn(&Result<T, E>) -> Option<Failure>>(self, failure: F) -> Hedge<C, B, F> {
         let Self { config, counts_calls, latencies, micros, allowance, counts, budget, clock, .. } = self;

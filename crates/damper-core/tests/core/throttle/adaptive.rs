@@ -417,7 +417,7 @@ fn refusal_is_never_retried() {
         }
     };
     let error = std::io::Error::other(CallError::<std::io::Error, Throttled>::Refused(throttled));
-    assert_eq!(damper::retry::AnyError::judge(&error), damper::retry::Failure::FATAL);
+    assert_eq!(damper::retry::EveryErr::judge(&error), damper::retry::Failure::FATAL);
 }
 
 #[test]

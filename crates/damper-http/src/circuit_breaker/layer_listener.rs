@@ -1,12 +1,11 @@
-//! The listeners of the breakers that `Single` and `PerHost` create.
+//! The listener of the breakers that `Single` and `PerHost` create.
 
 use crate::telemetry::{Kind, Telemetry};
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
-use damper_core::breaker::{OnStateChange, StateChange};
+use damper_core::breaker::StateChange;
 #[cfg(feature = "metrics")]
-use {alloc::borrow::ToOwned, damper_metrics::TransitionCounter};
+use {alloc::borrow::ToOwned, damper_core::breaker::OnStateChange, damper_metrics::TransitionCounter};
 
 /// A callback for state changes, with the host of the breaker.
 type StateChangeCallback = Box<dyn Fn(StateChange, &str) + Send + Sync>;
@@ -35,6 +34,16 @@ impl LayerListener {
         Self::of(self.callback, name)
     }
 
+    /// Reports a change of the breaker of `host` to metrics, logs and the callback.
+    pub(super) fn report(&self, change: StateChange, host: &str) {
+        #[cfg(feature = "metrics")]
+        self.transitions.on_state_change(change);
+        self.telemetry.record_change(host, change);
+        if let Some(callback) = &self.callback {
+            callback(change, host);
+        }
+    }
+
     fn of(callback: Option<StateChangeCallback>, name: &str) -> Self {
         Self {
             callback,
@@ -48,29 +57,5 @@ impl LayerListener {
 impl fmt::Debug for LayerListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LayerListener").field("telemetry", &self.telemetry).finish_non_exhaustive()
-    }
-}
-
-/// Reports the state changes of a breaker, with its host, to logs, metrics and the callback.
-#[derive(Debug)]
-pub struct HostListener {
-    host: Arc<str>,
-    layer: Arc<LayerListener>,
-}
-
-impl HostListener {
-    pub(super) fn new(host: &str, layer: &Arc<LayerListener>) -> Self {
-        Self { host: host.into(), layer: Arc::clone(layer) }
-    }
-}
-
-impl OnStateChange for HostListener {
-    fn on_state_change(&self, change: StateChange) {
-        #[cfg(feature = "metrics")]
-        self.layer.transitions.on_state_change(change);
-        self.layer.telemetry.record_change(&self.host, change);
-        if let Some(callback) = &self.layer.callback {
-            callback(change, &self.host);
-        }
     }
 }
