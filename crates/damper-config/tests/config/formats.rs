@@ -91,9 +91,13 @@ fn each_format_knows_the_line_of_a_mistake() {
         (Format::Yaml, "a: 1\n---\nb: 2", "app:3:1: expected one document, found another"),
         (Format::Yaml, "? [1]\n: 2", "app:1:3: expected a key that is a text"),
         (Format::Yaml, "server:\n  http: !!int 1", "app:"),
-        (Format::Json, "{\"server\": {\"http\": {\"ratelimit\": {\"burst\": }}}}", "app:1:47: expected value"),
+        (Format::Json, "{\"server\": {\"http\": {\"ratelimit\": {\"burst\": }}}}", "app:1:45: expected value"),
         (Format::Json, "[1, ]", "app:1:"),
-        (Format::Toml, "server.http.ratelimit.burst = 1979-05-27", "app:1:1: server.http.ratelimit.burst is 1979-05-27,"),
+        (
+            Format::Toml,
+            "server.http.ratelimit.burst = 1979-05-27",
+            "app:1:1: server.http.ratelimit.burst is 1979-05-27,",
+        ),
         (Format::Yaml, "- 1", "app:1:1: expected a table of settings, found ["),
         (Format::Json, "[1]", "app:1:1: expected a table of settings, found ["),
     ] {
@@ -244,7 +248,8 @@ fn values_of_every_kind_are_read_from_another_crate() {
         Settings::deserialize(MapDeserializer::new([(key, given)].into_iter())).map_err(|error| error.to_string())
     };
     assert!(!read("client.http.stack.retry", Given::Flag(false)).unwrap().client.http.stack.retry());
-    let burst = |given| read("server.http.ratelimit.burst", given).map(|settings| settings.server.http.ratelimit.burst());
+    let burst =
+        |given| read("server.http.ratelimit.burst", given).map(|settings| settings.server.http.ratelimit.burst());
     let default = Settings::default().server.http.ratelimit.burst();
     for (given, expected) in [
         (Given::Small(7), 7),

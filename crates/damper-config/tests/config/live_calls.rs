@@ -316,7 +316,7 @@ async fn concurrency_limits_of_a_client_take_another_limit() {
 
 #[tokio::test]
 async fn throttle_of_a_client_refuses_the_share_that_is_set() {
-    let parts = "circuit_breaker.failure_threshold = 10000\nstack = { retry = false, throttle = true }";
+    let parts = "circuit_breaker.failure_threshold = 1000\nstack = { retry = false, throttle = true }";
     let (program, stack) = Program::client("throttle", parts);
     let transport = Unavailable::with_answers(MANY);
     let client = transport.behind(&stack);

@@ -817,5 +817,5 @@ fn breakers_of_layers_take_other_settings() {
     _ = single.breaker().call(|| Err::<(), _>(()));
     _ = hosts.breakers().call("api.example", || Err::<(), _>(()));
     assert_eq!(single.breaker().state(), State::Open);
-    assert_eq!(hosts.breakers().status("api.example").unwrap().state(), State::Open);
+    assert_eq!(hosts.breakers().get_or_create("api.example").state(), State::Open);
 }

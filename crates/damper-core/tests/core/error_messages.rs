@@ -3,15 +3,15 @@
 use damper::breaker::SetConfigError;
 use damper::retry::Failure;
 use damper::time::Seed;
+use damper::{
+    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Ramp, Retry, SetQuotaError, SlidingCounter,
+    TierError, TokenBucket,
+};
 #[cfg(feature = "alloc")]
 use damper::{
     SlidingLog, TreeRefusal,
     concurrency::Criticality,
     gate::{Refusal, RefusalKind},
-};
-use damper::{
-    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Ramp, Retry, SetQuotaError, SlidingCounter,
-    TierError, TokenBucket,
 };
 use std::error::Error;
 use std::time::Duration;

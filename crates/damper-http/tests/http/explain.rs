@@ -3,12 +3,12 @@
 use crate::cases::cases;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
-use damper::http::{
-    ByHeader, ByKey, CallClass, ClassHeaders, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer, CriticalityLayer, DeadlineLayer,
-    Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, Single, StackError,
-    StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
-};
 use damper::decision_log::DecisionLog;
+use damper::http::{
+    ByHeader, ByKey, CallClass, ClassHeaders, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
+    CriticalityLayer, DeadlineLayer, Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient,
+    RateLimitLayer, Single, StackError, StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
+};
 use damper::throttle::AdaptiveThrottle;
 use damper::tower::GateLayer;
 use damper::wire::TrustedProxies;
@@ -486,7 +486,9 @@ fn explanation_is_no_decision_that_is_logged() {
 fn open_breaker_and_tenant_of_a_call_are_explained() {
     let single = Single::builder(BreakerConfig::DEFAULT).build();
     let stack = client_stack()
-        .criticality(ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant")))
+        .criticality(
+            ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant")),
+        )
         .breakers(single.clone());
     let mut request = Request::get("http://one.example.com/").body(()).unwrap();
     request.extensions_mut().insert(CallClass::new(Criticality::Critical).tenant("acme").unwrap());

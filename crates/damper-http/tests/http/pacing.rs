@@ -7,8 +7,8 @@ use damper::Reads;
 use damper::breaker::State;
 use damper::gate::SelectedPacer;
 use damper::http::{
-    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostBudgets, HostPacers, HttpProtocol, PacingLayer,
-    RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
+    BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, HostBudgets, HostPacers, HttpProtocol,
+    PacingLayer, RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
 };
 use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::throttle::{Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease, Strategy};
@@ -860,7 +860,10 @@ async fn rejected_calls_of_a_host_take_their_retries_from_its_budget() {
 
     // A store with room for one host.
     let client = layer().budgets(HostBudgets::new(config, 1).unwrap()).layer(server);
-    assert_eq!(attempts_of(&arrivals, client, ["a.example", "a.example", "b.example", "a.example"]).await, [2, 1, 2, 2]);
+    assert_eq!(
+        attempts_of(&arrivals, client, ["a.example", "a.example", "b.example", "a.example"]).await,
+        [2, 1, 2, 2]
+    );
 }
 
 /// A service that never becomes ready again.

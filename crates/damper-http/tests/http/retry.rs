@@ -843,7 +843,8 @@ impl Budget for Heard {
 #[tokio::test(start_paused = true)]
 async fn budget_of_a_policy_hears_of_the_calls_of_a_stack() {
     let budget = Arc::new(Heard::default());
-    let heard = || [&budget.succeeded, &budget.retries_succeeded, &budget.failed].map(|count| count.load(Ordering::Relaxed));
+    let heard =
+        || [&budget.succeeded, &budget.retries_succeeded, &budget.failed].map(|count| count.load(Ordering::Relaxed));
     let server = Server::statuses([200, 503, 200, 503, 503, 503]);
     let stack = client_stack().retry(retry(clock()).budget(Arc::clone(&budget)));
     let client = stack.service(server.clone());
