@@ -184,7 +184,7 @@ fn stacks_of_settings_carry_the_names_of_their_groups() {
     );
 }
 
-/// An exporter reads each part that the settings enable, under the name of the group, and no part that is off.
+/// An exporter reads the parts that the settings enable, and no others.
 #[cfg(all(feature = "config", feature = "tokio"))]
 #[test]
 fn exporter_reads_the_parts_of_configured_stacks() {

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A gate that writes down what it is asked and what it hears. It refuses every call while it is closed.
+/// A gate that writes down what it is asked and what it hears.
 ///
-/// None of its answers is the default of its trait.
+/// It refuses every call while it is closed. None of its answers is the default of its trait.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Record>);
 
@@ -158,7 +158,9 @@ impl Refusal for Busy {
     }
 }
 
-/// Asks a gate around the recorder all that can be asked, and returns what the caller saw and what the recorder heard.
+/// Asks a gate around the recorder all that can be asked.
+///
+/// Returns what the caller saw and what the recorder heard.
 fn story<G: Ask<u8>>(recorder: &Recorder, gate: &G) -> Vec<String> {
     let seen = |event: String| recorder.write(format!("seen: {event}"));
     let pass = || gate.ask(&5).at_once().expect("no call waits").unwrap_or_else(|refusal| panic!("{refusal}"));
@@ -201,7 +203,7 @@ fn forecast<G: Ask<u8>>(gate: &G) -> String {
 
 type Absent = Option<Recorder>;
 
-/// A call meets the same gate behind every combinator, except for a pair's one other gate, which is absent.
+/// The other gate of a pair is absent, so each combinator gives what the recorder alone gives.
 #[test]
 fn combinators_pass_on_all_of_a_call() {
     let recorder = Recorder::default();
@@ -254,7 +256,7 @@ fn combinators_pass_on_a_refusal_without_a_question() {
     );
 }
 
-/// Both gates of a pair hear everything, the inner one first, and the outer one's standing and latency are seen.
+/// Each gate of a pair hears what it would hear alone.
 #[test]
 fn both_gates_of_a_pair_learn_from_a_call() {
     let (outer, inner) = (Recorder::default(), Recorder::default());

@@ -310,7 +310,7 @@ async fn keys_have_limits_of_their_own_and_an_evicted_lease_is_returned() {
     assert!(limits.usage("other").await.unwrap().remaining() > 0);
 }
 
-/// What is given back or reset is that of the key, whether it is given as text or as bytes.
+/// A refund, a charge and a reset reach the key, whether it is text or bytes.
 #[tokio::test]
 async fn keys_are_refunded_and_reset_one_by_one() {
     let fake = Fake::start(100);

@@ -359,7 +359,7 @@ impl LimitRule for Outcomes {
     }
 }
 
-/// The newest of the calls that wait gets the slot, and a newcomer to a full queue the place of the oldest.
+/// The newest call that waits gets the slot. A newcomer to a full queue gets the place of the oldest.
 #[test]
 fn queues_of_keys_are_served_newest_first() {
     fn check<P, F: Future<Output = Result<P, BulkheadFull>>>(acquire: impl Fn() -> F) {
