@@ -884,7 +884,7 @@ impl Service<Request<Full<Bytes>>> for Closed {
     }
 }
 
-/// The error of readiness is that of the service, in the form of the calls' errors, and no attempt is counted.
+/// An error of readiness has the form of a call's error, without an attempt.
 #[tokio::test(start_paused = true)]
 async fn failed_readiness_reaches_the_caller() {
     let layer = PacingLayer::new(obedient());
