@@ -96,7 +96,7 @@ fn each_format_knows_the_line_of_a_mistake() {
         (
             Format::Toml,
             "server.http.ratelimit.burst = 1979-05-27",
-            "app:1:1: server.http.ratelimit.burst is 1979-05-27,",
+            "app:1:23: server.http.ratelimit.burst is 1979-05-27,",
         ),
         (Format::Yaml, "- 1", "app:1:1: expected a table of settings, found ["),
         (Format::Json, "[1]", "app:1:1: expected a table of settings, found ["),
