@@ -52,7 +52,7 @@ fn from(last: u8) -> Request<()> {
 }
 
 /// The metrics as lines, in their order.
-fn lines(snapshotter: &Snapshotter) -> Vec<String> {
+fn all_lines(snapshotter: &Snapshotter) -> Vec<String> {
     let metrics = snapshotter.snapshot().into_vec().into_iter();
     let mut lines: Vec<_> = metrics
         .map(|(key, _, _, value)| {
@@ -65,10 +65,14 @@ fn lines(snapshotter: &Snapshotter) -> Vec<String> {
             };
             format!("{}{{{}}} {value}", key.name(), labels.join(","))
         })
-        .filter(|line| !line.ends_with(" 0"))
         .collect();
     lines.sort();
     lines
+}
+
+/// The metrics that are not 0, as lines in their order.
+fn lines(snapshotter: &Snapshotter) -> Vec<String> {
+    all_lines(snapshotter).into_iter().filter(|line| !line.ends_with(" 0")).collect()
 }
 
 /// Serializes tests that install subscribers or recorders.
@@ -178,6 +182,120 @@ fn stacks_of_settings_carry_the_names_of_their_groups() {
             "damper_throttle_allowed_total{throttle=client.http} 1",
         ]
     );
+}
+
+/// An exporter reads the parts that the settings enable, and no others.
+#[cfg(all(feature = "config", feature = "tokio"))]
+#[test]
+fn exporter_reads_the_parts_of_configured_stacks() {
+    use damper::config::{Settings, Sources};
+
+    let _lock = lock_recorders();
+    let read = |text: &str, add: &dyn Fn(&Settings) -> Exporter| {
+        let settings = Sources::new().toml("app", text).load().unwrap();
+        let recorder = DebuggingRecorder::new();
+        let snapshotter = recorder.snapshotter();
+        metrics::with_local_recorder(&recorder, || add(&settings).record());
+        all_lines(&snapshotter)
+    };
+    let client = |stack: &str| {
+        let text = format!("[client.http]\nratelimit.quota = '9/s'\nstack = {{ {stack} }}");
+        read(&text, &|settings| Exporter::new().layer(settings.client.http.client_stack().unwrap()))
+    };
+    let has = |lines: &[String], metric: &str| lines.iter().any(|line| line.starts_with(metric));
+    let off = "circuit_breaker = false, retry = false, ratelimit = false, concurrency = 'none'";
+    assert_eq!(client(off), [""; 0]);
+    for (part, metrics) in [
+        (
+            "circuit_breaker = true, retry = false, ratelimit = false",
+            &["damper_breaker_keys{breaker=client.http} 0"][..],
+        ),
+        (
+            "circuit_breaker = false, retry = true, ratelimit = false",
+            &["damper_retry_budget_retries_left{budget=client.http} "],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = true",
+            &["damper_limit_tokens_per_second{limit=client.http} 9"],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, hedge = true",
+            &[
+                "damper_hedge_requests_total{hedge=client.http} 0",
+                "damper_retry_budget_retries_left{budget=client.http} ",
+            ],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, pacing = true",
+            &["damper_pacing_next_sleep_seconds{pacing=client.http} "],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, throttle = true",
+            &["damper_throttle_keys{throttle=client.http} 0"],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, concurrency = 'bulkhead'",
+            &["damper_concurrency_limit{limit=client.http,side=client} 64"],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, concurrency = 'bulkhead_per_host'",
+            &["damper_concurrency_keys{limit=client.http,side=client} 0"],
+        ),
+        (
+            "circuit_breaker = false, retry = false, ratelimit = false, concurrency = 'adaptive_limit'",
+            &["damper_concurrency_limit{limit=client.http,side=client} 20"],
+        ),
+    ] {
+        let lines = client(part);
+        assert!(metrics.iter().all(|metric| has(&lines, metric)), "{part}: {lines:?}");
+        let families = |line: &str| line.split('_').nth(1).unwrap().to_owned();
+        let expected: Vec<_> = metrics.iter().map(|metric| families(metric)).collect();
+        assert!(lines.iter().all(|line| expected.contains(&families(line))), "{part}: {lines:?}");
+    }
+
+    let server = |text: &str| {
+        let text = format!("[server.http]\n{text}");
+        read(&text, &|settings| Exporter::new().layer(settings.server.http.server_stack().unwrap()))
+    };
+    assert_eq!(server("stack = { ratelimit = false, concurrency = 'none' }"), [""; 0]);
+    for (text, metric) in [
+        ("ratelimit.quota = '9/s'\nstack.concurrency = 'none'", "damper_limit_keys{limit=server.http} 0"),
+        (
+            "ratelimit = { quota = '9/s', key = 'global' }\nstack.concurrency = 'none'",
+            "damper_limit_remaining_tokens{limit=server.http} 9",
+        ),
+        (
+            "ratelimit = { quota = '9/s', key = 'path' }\nstack.concurrency = 'none'",
+            "damper_limit_tokens_per_second{limit=server.http} 9",
+        ),
+        (
+            "ratelimit = { quota = '9/s', key = 'header:x-key' }\nstack.concurrency = 'none'",
+            "damper_limit_tokens_per_second{limit=server.http} 9",
+        ),
+        (
+            "ratelimit = { quota = '9/s', mark = true }\nstack.concurrency = 'none'",
+            "damper_shadow_refusals_total{shadow=server.http",
+        ),
+        (
+            "bulkhead.limit = 7\nstack = { ratelimit = false, concurrency = 'bulkhead' }",
+            "damper_concurrency_limit{limit=server.http,side=server} 7",
+        ),
+        (
+            "adaptive_limit.max_limit = 7\nstack = { ratelimit = false, concurrency = 'adaptive_limit' }",
+            "damper_concurrency_limit{limit=server.http,side=server} 7",
+        ),
+        (
+            "admission.max_limit = 7\nstack = { ratelimit = false, concurrency = 'admission' }",
+            "damper_concurrency_limit{limit=server.http,side=server} 7",
+        ),
+        (
+            "admission.fixed_limit = 7\nstack = { ratelimit = false, concurrency = 'fixed_admission' }",
+            "damper_concurrency_limit{limit=server.http,side=server} 7",
+        ),
+    ] {
+        let lines = server(text);
+        assert!(has(&lines, metric), "{text}: {lines:?}");
+    }
 }
 
 /// A layer that is built from one section has the full name of the section.

@@ -207,6 +207,7 @@ impl Recorder for Capture {
 mod tests {
     use super::*;
     use alloc::format;
+    use alloc::string::String;
 
     const METADATA: Metadata<'static> = Metadata::new("damper", metrics::Level::INFO, None);
 
@@ -218,7 +219,84 @@ mod tests {
         before.register_counter(&key, &METADATA).increment(2);
         before.register_counter(&key, &METADATA).increment(3);
         assert_eq!(before.totals(), [(key.clone(), 5)]);
-        assert_eq!(behind.totals(), [(key, 5)]);
+        assert_eq!(behind.totals(), [(key.clone(), 5)]);
+        // An exporter writes a whole count.
+        before.register_counter(&key, &METADATA).absolute(9);
+        assert_eq!(before.totals(), [(key.clone(), 9)]);
+        assert_eq!(behind.totals(), [(key, 9)]);
+    }
+
+    /// Writes down what it hears.
+    #[derive(Clone, Default)]
+    struct Heard(Arc<Mutex<Vec<String>>>);
+
+    impl Heard {
+        fn push(&self, event: String) {
+            self.0.lock().unwrap().push(event);
+        }
+    }
+
+    impl metrics::GaugeFn for Heard {
+        fn increment(&self, _: f64) {}
+
+        fn decrement(&self, _: f64) {}
+
+        fn set(&self, value: f64) {
+            self.push(format!("level {value}"));
+        }
+    }
+
+    impl metrics::HistogramFn for Heard {
+        fn record(&self, value: f64) {
+            self.push(format!("sample {value}"));
+        }
+    }
+
+    impl Recorder for Heard {
+        fn describe_counter(&self, key: KeyName, _: Option<Unit>, description: SharedString) {
+            self.push(format!("counter {}: {description}", key.as_str()));
+        }
+
+        fn describe_gauge(&self, key: KeyName, _: Option<Unit>, description: SharedString) {
+            self.push(format!("gauge {}: {description}", key.as_str()));
+        }
+
+        fn describe_histogram(&self, key: KeyName, _: Option<Unit>, description: SharedString) {
+            self.push(format!("histogram {}: {description}", key.as_str()));
+        }
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(Arc::new(self.clone()))
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::from_arc(Arc::new(self.clone()))
+        }
+    }
+
+    /// A program that has another recorder loses none of its metrics by the page.
+    #[test]
+    fn levels_samples_and_descriptions_reach_the_recorder_behind() {
+        let heard = Heard::default();
+        let recorder = LiveRecorder::new().before(heard.clone());
+        recorder.describe_counter("a".into(), None, "one".into());
+        recorder.describe_gauge("b".into(), None, "two".into());
+        recorder.describe_histogram("c".into(), None, "three".into());
+        recorder.register_gauge(&Key::from_name("b"), &METADATA).set(7.0);
+        recorder.register_histogram(&Key::from_name("c"), &METADATA).record(0.5);
+        let heard = heard.0.lock().unwrap().clone();
+        assert_eq!(heard, ["counter a: one", "gauge b: two", "histogram c: three", "level 7", "sample 0.5"]);
+
+        // Without one, they go nowhere.
+        let alone = LiveRecorder::new();
+        alone.describe_gauge("b".into(), None, "two".into());
+        alone.register_gauge(&Key::from_name("b"), &METADATA).set(7.0);
+        alone.register_histogram(&Key::from_name("c"), &METADATA).record(0.5);
+        assert_eq!(alone.totals(), []);
     }
 
     #[test]

@@ -182,6 +182,24 @@ mod tests {
         assert!(!token.is_password_in(&HeaderMap::new()));
     }
 
+    /// The base64 of these has a digit beside letters and numbers.
+    #[test]
+    fn password_with_any_characters_is_the_token() {
+        // ":0123456789>>>>>>" and ":0123456789??????"
+        for (token, sent) in
+            [("0123456789>>>>>>", "OjAxMjM0NTY3ODk+Pj4+Pj4="), ("0123456789??????", "OjAxMjM0NTY3ODk/Pz8/Pz8=")]
+        {
+            assert!(LiveToken::new(token).unwrap().is_password_in(&headers(&format!("Basic {sent}"))), "{token}");
+        }
+    }
+
+    #[test]
+    fn errors_of_tokens_say_what_is_allowed() {
+        let message = |text: &str| LiveToken::new(text).unwrap_err().to_string();
+        assert_eq!(message("0123456789abcde"), "a token of 15 bytes, 16 to 256 are allowed");
+        assert!(message("0123456789\nabcdef").starts_with("the token's byte 10 is no visible character of ASCII"));
+    }
+
     #[test]
     fn texts_that_headers_change_are_no_tokens() {
         assert_eq!(LiveToken::new("0123456789abcde").unwrap_err(), LivePageError::TokenLength { bytes: 15 });

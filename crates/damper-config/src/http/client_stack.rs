@@ -310,18 +310,23 @@ impl<P> Reload<ClientLayers> for ConfiguredClientStack<P> {
 #[cfg(feature = "metrics")]
 impl<P> damper_metrics::Source for ConfiguredClientStack<P> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        let Self { breakers, budget, pacers, throttles, limiter, concurrency, .. } = self;
+        let Self { settings, breakers, budget, hedge, pacers, throttles, limiter, concurrency, .. } = self;
         if let Some(breakers) = breakers {
             breakers.read(readings);
         }
-        budget.read(readings);
+        if self.uses_budget() {
+            budget.read(readings);
+        }
+        if settings.stack.hedge() {
+            hedge.read(readings);
+        }
         if let Some(pacers) = pacers {
             pacers.read(readings);
         }
         if let Some(throttles) = throttles {
             throttles.read(readings);
         }
-        if self.settings.stack.ratelimit() {
+        if settings.stack.ratelimit() {
             limiter.read(readings);
         }
         concurrency.read(&readings.with("side", "client"));

@@ -89,11 +89,35 @@ fn each_format_knows_the_line_of_a_mistake() {
         (Format::Yaml, "server:\n  http: [1", "app:"),
         (Format::Yaml, "server: &a\n  http: *a", "app:2:9: aliases are not supported"),
         (Format::Yaml, "a: 1\n---\nb: 2", "app:3:1: expected one document, found another"),
+        (Format::Yaml, "? [1]\n: 2", "app:1:3: expected a key that is a text"),
+        (Format::Yaml, "server:\n  http: !!int 1", "app:"),
+        (Format::Json, "{\"server\": {\"http\": {\"ratelimit\": {\"burst\": }}}}", "app:1:45: expected value"),
+        (Format::Json, "[1, ]", "app:1:"),
+        (
+            Format::Toml,
+            "server.http.ratelimit.burst = 1979-05-27",
+            "app:1:23: server.http.ratelimit.burst is 1979-05-27,",
+        ),
         (Format::Yaml, "- 1", "app:1:1: expected a table of settings, found ["),
         (Format::Json, "[1]", "app:1:1: expected a table of settings, found ["),
     ] {
         let error = Sources::new().text("app", format, text).load().expect_err(text).to_string();
         assert!(error.starts_with(expected), "{text}\n{error}");
+    }
+}
+
+/// A file of comments, and one whose tables are empty, leave all defaults.
+#[test]
+fn files_without_values_are_the_defaults() {
+    for (format, text) in [
+        (Format::Yaml, "# nothing is set\n"),
+        (Format::Yaml, "---\n"),
+        (Format::Yaml, "server:\n  http:\n"),
+        (Format::Json, "{}"),
+        (Format::Json, "{\"server\": {\"http\": null}}"),
+        (Format::Toml, "[server.http]\n"),
+    ] {
+        assert_eq!(Sources::new().text("app", format, text).load().unwrap(), Settings::default(), "{text}");
     }
 }
 
@@ -167,6 +191,93 @@ fn settings_are_read_by_the_crate_config_with_the_same_checks() {
     let error = read("[server.http.ratelimit]\nburst = 0").unwrap().try_deserialize::<Settings>().unwrap_err();
     let expected = "server.http.ratelimit.burst is 0, it must be a whole number from 1 to 10000000";
     assert!(error.to_string().contains(expected), "{error}");
+}
+
+/// Each crate for serde has its own kinds of numbers, and its own kinds of nothing.
+#[test]
+fn values_of_every_kind_are_read_from_another_crate() {
+    use serde::de::IntoDeserializer;
+    use serde::de::value::{Error, MapDeserializer};
+    use serde::{Deserialize, Deserializer};
+
+    /// A value in the form in which a deserializer gives it.
+    enum Given {
+        Flag(bool),
+        Small(u8),
+        Signed(i64),
+        Wide(u128),
+        WideSigned(i128),
+        Nothing,
+        Unit,
+        Some(Box<Given>),
+        Newtype(Box<Given>),
+    }
+
+    impl<'de> Deserializer<'de> for Given {
+        type Error = Error;
+
+        fn deserialize_any<V: serde::de::Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self {
+                Self::Flag(flag) => visitor.visit_bool(flag),
+                Self::Small(number) => visitor.visit_u8(number),
+                Self::Signed(number) => visitor.visit_i64(number),
+                Self::Wide(number) => visitor.visit_u128(number),
+                Self::WideSigned(number) => visitor.visit_i128(number),
+                Self::Nothing => visitor.visit_none(),
+                Self::Unit => visitor.visit_unit(),
+                Self::Some(given) => visitor.visit_some(*given),
+                Self::Newtype(given) => visitor.visit_newtype_struct(*given),
+            }
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+        }
+    }
+
+    impl IntoDeserializer<'_> for Given {
+        type Deserializer = Self;
+
+        fn into_deserializer(self) -> Self {
+            self
+        }
+    }
+
+    let read = |key: &'static str, given: Given| {
+        Settings::deserialize(MapDeserializer::new([(key, given)].into_iter())).map_err(|error| error.to_string())
+    };
+    assert!(!read("client.http.stack.retry", Given::Flag(false)).unwrap().client.http.stack.retry());
+    let burst =
+        |given| read("server.http.ratelimit.burst", given).map(|settings| settings.server.http.ratelimit.burst());
+    let default = Settings::default().server.http.ratelimit.burst();
+    for (given, expected) in [
+        (Given::Small(7), 7),
+        (Given::Signed(7), 7),
+        (Given::Wide(7), 7),
+        (Given::WideSigned(7), 7),
+        (Given::Some(Box::new(Given::Small(7))), 7),
+        (Given::Newtype(Box::new(Given::Wide(7))), 7),
+    ] {
+        assert_eq!(burst(given), Ok(expected));
+    }
+    for (given, shown) in [
+        (Given::Flag(true), "true"),
+        (Given::Signed(-7), "-7"),
+        (Given::Wide(u128::MAX), "340282366920938463463374607431768211455"),
+        (Given::WideSigned(i128::MIN), "-170141183460469231731687303715884105728"),
+    ] {
+        let error = burst(given).unwrap_err();
+        assert!(error.contains(&format!("server.http.ratelimit.burst is {shown}, it must be")), "{error}");
+    }
+    for nothing in [Given::Nothing, Given::Unit] {
+        match burst(nothing) {
+            Ok(burst) => assert_eq!(burst, default),
+            Err(error) => assert!(error.contains("burst is null"), "{error}"),
+        }
+    }
+    let error = Settings::deserialize(Given::Flag(true)).unwrap_err().to_string();
+    assert_eq!(error, "expected a table of settings, found true");
 }
 
 #[test]

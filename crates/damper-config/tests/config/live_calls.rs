@@ -208,6 +208,37 @@ async fn queue_and_longest_wait_of_a_server_change() {
     assert_eq!(two().await, StatusCode::SERVICE_UNAVAILABLE);
 }
 
+/// Each kind of limit keeps the requests in flight, and lets more of them in.
+#[tokio::test]
+async fn concurrency_limits_of_a_server_take_another_limit() {
+    for (kind, section, others) in [
+        ("bulkhead", "bulkhead = { limit = LIMIT }", "admission.queue = 1"),
+        ("adaptive_limit", "adaptive_limit = { min_limit = LIMIT, max_limit = LIMIT }", "bulkhead.limit = 5"),
+        ("admission", "admission = { min_limit = LIMIT, max_limit = LIMIT, queue = 0 }", "bulkhead.limit = 5"),
+        ("fixed_admission", "admission = { fixed_limit = LIMIT, queue = 0 }", "adaptive_limit.max_limit = 5"),
+    ] {
+        let parts = format!("stack = {{ ratelimit = false, concurrency = '{kind}' }}");
+        let settings = |limit: &str| format!("{parts}\n{}", section.replace("LIMIT", limit));
+        let (program, stack) = Program::server(&format!("server-{kind}"), &settings("1"));
+        let in_flight = || {
+            let stack = stack.clone();
+            tokio::spawn(async move { serve(&stack, Duration::from_hours(1)).await })
+        };
+        let first = in_flight();
+        yield_now().await;
+        assert_eq!(serve(&stack, Duration::ZERO).await, StatusCode::SERVICE_UNAVAILABLE, "{kind}");
+        program.put(&format!("[server.http]\n{}", settings("2"))).unwrap();
+        assert_eq!(serve(&stack, Duration::ZERO).await, StatusCode::OK, "{kind}");
+        let second = in_flight();
+        yield_now().await;
+        assert_eq!(serve(&stack, Duration::ZERO).await, StatusCode::SERVICE_UNAVAILABLE, "{kind}: the first counts");
+        let error = program.put(&format!("[server.http]\n{}\n{others}", settings("2"))).expect_err(kind);
+        assert!(error.contains("what is bound to this section does not take it"), "{error}");
+        first.abort();
+        second.abort();
+    }
+}
+
 #[tokio::test]
 async fn timeout_of_a_server_changes_for_the_next_request() {
     let parts = "stack.ratelimit = false";
@@ -248,4 +279,56 @@ fn sections_have_live_targets() {
     assert_eq!((pool.limit(), pool.places(), max_wait.get()), (9, 8, Duration::from_secs(7)));
     let allows = |budget: &RetryBudget| budget.try_withdraw();
     assert_eq!([allows(&budget), allows(&budget), allows(&budget)], [true, true, false]);
+}
+
+/// Each kind of limit keeps the calls in flight, and lets more of them out.
+#[tokio::test]
+async fn concurrency_limits_of_a_client_take_another_limit() {
+    for (kind, section, others) in [
+        ("bulkhead", "bulkhead.limit = LIMIT", "adaptive_limit.max_limit = 5"),
+        ("bulkhead_per_host", "bulkhead.limit = LIMIT", "adaptive_limit.max_limit = 5"),
+        ("adaptive_limit", "adaptive_limit = { min_limit = LIMIT, max_limit = LIMIT }", "bulkhead.limit = 5"),
+    ] {
+        let parts = format!("stack = {{ retry = false, concurrency = '{kind}' }}");
+        let settings = |limit: &str| format!("{parts}\n{}", section.replace("LIMIT", limit));
+        let (program, stack) = Program::client(&format!("client-{kind}"), &settings("1"));
+        let transport = Unavailable::with_answers(0);
+        let client = transport.behind(&stack);
+        let in_flight = || {
+            let client = client.clone();
+            tokio::spawn(async move { get(&client).await })
+        };
+        let first = in_flight();
+        transport.begun(1).await;
+        assert_eq!(get(&client).await, Err(StackPart::Concurrency), "{kind}");
+        program.put(&format!("[client.http]\n{}", settings("2"))).unwrap();
+        let second = in_flight();
+        transport.begun(1).await;
+        assert_eq!(get(&client).await, Err(StackPart::Concurrency), "{kind}: the first counts");
+        let error = program.put(&format!("[client.http]\n{}\n{others}", settings("2"))).expect_err(kind);
+        assert!(error.contains("what is bound to this section does not take it"), "{error}");
+        transport.answers.add_permits(MANY);
+        for call in [first, second] {
+            assert_eq!(call.await.unwrap(), Ok(StatusCode::SERVICE_UNAVAILABLE), "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn throttle_of_a_client_refuses_the_share_that_is_set() {
+    let parts = "circuit_breaker.failure_threshold = 1000\nstack = { retry = false, throttle = true }";
+    let (program, stack) = Program::client("throttle", parts);
+    let transport = Unavailable::with_answers(MANY);
+    let client = transport.behind(&stack);
+    let sent_of_200 = async || {
+        for _ in 0..200 {
+            _ = get(&client).await;
+        }
+        transport.calls.swap(0, Ordering::Relaxed)
+    };
+    sent_of_200().await;
+    let few = sent_of_200().await;
+    assert_eq!(program.put(&format!("[client.http]\n{parts}\nthrottle.max_refused = '10%'")), Ok(1));
+    let most = sent_of_200().await;
+    assert!(few < 50 && most > 150, "{few}, then {most}");
 }

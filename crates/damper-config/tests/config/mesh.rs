@@ -1,7 +1,8 @@
 //! Scopes of Mesh from settings, and their reload.
 
 use damper_config::{ConfiguredScopes, Reloader, Sources};
-use damper_mesh::{Caller, Scope};
+use damper_core::{Clock, KeyedAlgorithm};
+use damper_mesh::{Caller, Scope, Scopes};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,6 +69,44 @@ fn scopes_count_by_the_algorithm_that_is_set() {
     assert_eq!(admitted(""), ("token_bucket", 20));
     assert_eq!(admitted("algorithm = 'fixed_window'"), ("fixed_window", 10));
     assert_eq!(admitted("algorithm = 'sliding_counter'"), ("sliding_counter", 10));
+}
+
+/// The limits that are bound are those of the algorithm that is set.
+#[test]
+fn scopes_of_each_algorithm_keep_their_state_over_a_reload() {
+    fn check<C: Clock, A: KeyedAlgorithm>(
+        scopes: &Arc<Scopes<C, A>>,
+        reload: impl Fn(&str) -> Result<usize, String>,
+        algorithm: &str,
+    ) {
+        let ann = Caller::of("orders.list").user("ann");
+        scopes.check(ann).unwrap();
+        scopes.check(ann).unwrap();
+        assert_eq!(scopes.check(ann).unwrap_err().scope(), Scope::User, "{algorithm}");
+        assert_eq!(reload("service = '50/h'\nuser = '3/h burst 2'"), Ok(2), "{algorithm}");
+        assert_eq!(scopes.limiter(Scope::User).unwrap().quota().limit(), 3, "{algorithm}");
+        assert_eq!(scopes.limiter(Scope::Service).unwrap().quota().limit(), 50, "{algorithm}");
+        assert!(scopes.check_n(ann, 2).is_err(), "{algorithm}: what ann has taken stays taken");
+        let error = reload("service = '50/h'").unwrap_err();
+        assert!(error.contains("user has no quota any more"), "{error}");
+    }
+    for algorithm in ["token_bucket", "fixed_window", "sliding_counter"] {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("mesh-{algorithm}.toml"));
+        let text = |scopes: &str| format!("[server.mesh]\nalgorithm = '{algorithm}'\n{scopes}");
+        std::fs::write(&file, text("service = '40/h'\nuser = '2/h burst 2'")).unwrap();
+        let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+        let scopes = reloader.settings().server.mesh.configured_scopes().unwrap();
+        let reloader = reloader.bind(|settings| &settings.server.mesh, scopes.clone());
+        let reload = |scopes: &str| {
+            std::fs::write(&file, text(scopes)).unwrap();
+            reloader.reload().map(|changes| changes.len()).map_err(|error| error.to_string())
+        };
+        match scopes {
+            ConfiguredScopes::TokenBucket(scopes) => check(&scopes, reload, algorithm),
+            ConfiguredScopes::FixedWindow(scopes) => check(&scopes, reload, algorithm),
+            ConfiguredScopes::SlidingCounter(scopes) => check(&scopes, reload, algorithm),
+        }
+    }
 }
 
 #[test]

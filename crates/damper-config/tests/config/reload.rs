@@ -6,7 +6,7 @@ use damper_config::{ClientLayers, Reload, ReloadError, Reloader, RetrySettings, 
 use damper_core::breaker::State;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::throttle::{AdaptiveThrottle, ThrottlePermit};
-use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, ManualClock, Retry};
+use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, Limiter, ManualClock, Retry};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -730,4 +730,92 @@ fn a_group_takes_the_changes_of_its_sections_and_no_others() {
         let error = reloader.reload().expect_err(other).to_string();
         assert!(error.contains(why) && *attempts.lock().unwrap() == 5, "{error}");
     }
+}
+
+#[test]
+fn limiters_of_each_algorithm_take_another_quota() {
+    let file = folder("algorithms").join("app.toml");
+    let text = |quota: &str| format!("server.http.ratelimit.quota = '{quota}'");
+    fs::write(&file, text("2/h burst 2")).unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let settings = reloader.settings().server.http.ratelimit;
+    let bucket = Arc::new(settings.leaky_bucket());
+    let window = Arc::new(settings.fixed_window());
+    let counter = Arc::new(settings.sliding_counter().unwrap());
+    let log = Arc::new(settings.sliding_log().unwrap());
+    let reloader = reloader
+        .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&bucket))
+        .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&window))
+        .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&counter));
+    let limiters = || -> [&dyn Limiter; 3] { [&bucket, &window, &counter] };
+    for limiter in limiters() {
+        limiter.try_acquire(2).unwrap();
+    }
+    fs::write(&file, text("3/h burst 3")).unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 1);
+    for limiter in limiters() {
+        assert_eq!(limiter.usage().limit(), 3);
+        assert!(limiter.try_acquire(3).is_err(), "what was taken stays taken");
+    }
+
+    // A log has room for as many times as it was built for, so the others keep their quotas too.
+    let reloader = reloader.bind(|settings| &settings.server.http.ratelimit, Arc::clone(&log));
+    fs::write(&file, text("4/h burst 4")).unwrap();
+    let error = reloader.reload().unwrap_err().to_string();
+    assert!(error.starts_with("server.http.ratelimit: "), "{error}");
+    for limiter in limiters() {
+        assert_eq!(limiter.usage().limit(), 3);
+    }
+}
+
+#[test]
+fn limiter_of_the_algorithm_that_is_set_counts_by_it() {
+    for (algorithm, taken_at_once) in
+        [("token_bucket", 5), ("leaky_bucket", 5), ("fixed_window", 2), ("sliding_counter", 2), ("sliding_log", 2)]
+    {
+        let text = format!("server.http.ratelimit = {{ quota = '2/h burst 5', algorithm = '{algorithm}' }}");
+        let settings = Sources::new().toml("app", &text).load().unwrap();
+        let limiter = settings.server.http.ratelimit.any_limiter().unwrap();
+        let taken = (0..9).filter(|_| limiter.try_acquire(1).is_ok()).count();
+        assert_eq!(taken, taken_at_once, "{algorithm}");
+    }
+}
+
+#[test]
+fn hedge_takes_other_settings() {
+    let file = folder("hedge").join("app.toml");
+    fs::write(&file, "client.http.hedge.min_delay = '5ms'").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let hedge = Arc::new(reloader.settings().client.http.hedge.hedge());
+    let reloader = reloader.bind(|settings| &settings.client.http.hedge, Arc::clone(&hedge));
+    fs::write(&file, "client.http.hedge = { min_delay = '7ms', max_extra = '20%' }").unwrap();
+    let changes = reloader.reload().unwrap();
+    assert_eq!((hedge.config().min_delay(), hedge.config().max_extra()), (Duration::from_millis(7), 0.2));
+
+    // A program can log each change in its own form.
+    let delay = changes.iter().find(|change| change.key() == "min_delay").unwrap();
+    assert_eq!((delay.section(), delay.old(), delay.new_value()), ("client.http.hedge", "\"5ms\"", "\"7ms\""));
+    assert!(delay.is_live());
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn breakers_of_layers_take_other_settings() {
+    use damper_http::Single;
+
+    let file = folder("breaker-layers").join("app.toml");
+    fs::write(&file, "client.http.circuit_breaker.failure_threshold = 9").unwrap();
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let settings = reloader.settings().client.http.circuit_breaker;
+    let single = Single::builder(settings.config()).build();
+    let hosts = settings.breakers().unwrap();
+    let reloader = reloader
+        .bind(|settings| &settings.client.http.circuit_breaker, single.clone())
+        .bind(|settings| &settings.client.http.circuit_breaker, hosts.clone());
+    fs::write(&file, "client.http.circuit_breaker.failure_threshold = 1").unwrap();
+    assert_eq!(reloader.reload().unwrap().len(), 1);
+    _ = single.breaker().call(|| Err::<(), _>(()));
+    _ = hosts.breakers().call("api.example", || Err::<(), _>(()));
+    assert_eq!(single.breaker().state(), State::Open);
+    assert_eq!(hosts.breakers().get_or_create("api.example").state(), State::Open);
 }

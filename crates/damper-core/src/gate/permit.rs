@@ -192,6 +192,11 @@ impl<A: Permit, B: Permit> Permit for (A, B) {
     fn usual_latency(&self) -> Option<Duration> {
         self.0.usual_latency().or_else(|| self.1.usual_latency())
     }
+
+    #[inline]
+    fn was_asked(&self) -> bool {
+        self.0.was_asked() || self.1.was_asked()
+    }
 }
 
 /// The standing of a limit after a decision, which response headers report.

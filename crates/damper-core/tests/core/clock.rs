@@ -414,3 +414,27 @@ mod with_std {
         assert_eq!(error.source().unwrap().to_string(), "no more threads");
     }
 }
+
+/// A limiter on words of several processes may see both readings in turn.
+#[cfg(all(feature = "rustix", target_os = "linux"))]
+#[test]
+fn host_clock_runs_as_instant_and_its_coarse_reading_is_hardly_late() {
+    use damper::time::HostMonotonic;
+    use std::time::Instant;
+
+    let (precise, coarse) = (HostMonotonic::PRECISE, HostMonotonic::COARSE);
+    assert_eq!((HostMonotonic::default(), precise.frequency()), (precise, 1_000_000_000));
+    let outer = Instant::now();
+    let before = precise.now();
+    let inner = Instant::now();
+    // Over the end of a second, in which the nanoseconds begin again.
+    std::thread::sleep(Duration::from_millis(1_001));
+    let slept = inner.elapsed();
+    let after = precise.now();
+    let elapsed = Duration::from_nanos(after - before);
+    assert!(slept <= elapsed && elapsed <= outer.elapsed(), "{elapsed:?}");
+    for _ in 0..1_000 {
+        let (earlier, late, later) = (precise.now(), coarse.now(), precise.now());
+        assert!(late <= later && late + coarse.max_step_back() >= earlier, "{earlier} {late} {later}");
+    }
+}

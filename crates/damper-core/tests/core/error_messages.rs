@@ -1,11 +1,17 @@
 //! The messages of errors: the value, then the constraint, in lower case without a full stop.
 
-#[cfg(feature = "alloc")]
-use damper::SlidingLog;
+use damper::breaker::SetConfigError;
+use damper::retry::Failure;
 use damper::time::Seed;
 use damper::{
-    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Retry, SetQuotaError, SlidingCounter,
+    BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Ramp, Retry, SetQuotaError, SlidingCounter,
     TierError, TokenBucket,
+};
+#[cfg(feature = "alloc")]
+use damper::{
+    SlidingLog, TreeRefusal,
+    concurrency::Criticality,
+    gate::{Refusal, RefusalKind},
 };
 use std::error::Error;
 use std::time::Duration;
@@ -87,6 +93,58 @@ fn tier_errors() {
     says(&TierError::TooMany, "there are 15 tiers, which is the maximum");
     says(&TierError::OneQuota, "the limiter has one quota for all keys, it was built without tiers");
 }
+
+#[test]
+fn texts_of_quotas_say_what_is_expected_where() {
+    for (text, message) in [
+        ("x/s", "at byte 0: expected a whole number"),
+        ("4294967296/s", "at byte 0: the number exceeds the maximum 4294967295"),
+        ("10 s", "at byte 2: expected a slash between limit and window, as in 100/s"),
+        ("10/fortnight", "at byte 3: expected a unit of time: ns, us, ms, s, min, h, day, or a name such as minute"),
+        ("10/0.1ns", "at byte 3: expected a window such as 250ms or 1.5s, in whole nanoseconds"),
+        ("10/s brust 5", "at byte 5: expected burst or max_debt, as in 100/s burst 200"),
+        ("10/s burst 5 burst 6", "at byte 13: the setting is there already"),
+        ("10/0s", "at byte 3: the window is zero, it must be at least 1 ns"),
+        ("1/600000000min", "at byte 2: the window exceeds the maximum of 2^64 - 1 ns (584 years)"),
+    ] {
+        says(&text.parse::<Quota>().unwrap_err(), message);
+    }
+}
+
+#[test]
+fn breaker_and_ramp_messages() {
+    says(&SetConfigError::Busy, "another thread is changing the configuration");
+    let seconds = Duration::from_secs(30);
+    assert_eq!(Ramp::steps(seconds).to_string(), "steps of 30 s");
+    assert_eq!(Ramp::linear(seconds).to_string(), "linear in 30 s");
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn concurrency_messages() {
+    says(&TreeRefusal::TimedOut, "other calls waited for the limits longer than this one could");
+    assert_eq!(TreeRefusal::TimedOut.kind(), RefusalKind::Unavailable);
+    let names = [
+        (Criticality::CriticalPlus, "critical plus"),
+        (Criticality::Critical, "critical"),
+        (Criticality::SheddablePlus, "sheddable plus"),
+        (Criticality::Sheddable, "sheddable"),
+    ];
+    for (class, name) in names {
+        assert_eq!(class.to_string(), name);
+    }
+}
+
+#[test]
+fn declined_retry_says_that_the_server_asked_for_none() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(2, &clock, 7).when(|_: &Result<(), Busy>| Some(Failure::TRANSIENT.declined()));
+    let declined = retry.call_sleeping_by(|wait| clock.advance(wait), |_| Err(Busy)).unwrap_err();
+    assert_eq!(declined.to_string(), "gave up after 1 attempt in 0 ns: the server asked for no retry");
+}
+
+#[derive(Debug)]
+struct Busy;
 
 #[test]
 fn quota_display() {

@@ -614,3 +614,15 @@ fn any_gate_learns_as_its_gate_does() {
     assert_eq!(breaker.state(), breaker::State::Open);
     assert!(gate.refusal().is_some());
 }
+
+/// A result alone says whether a call succeeded, was not sent, or failed.
+#[test]
+fn result_of_a_call_is_its_verdict() {
+    let ending = |result: Result<(), CallError<std::io::Error, Closed>>| Verdict::of_result(&result).ending;
+    assert_eq!(ending(Ok(())), Ending::Success);
+    assert_eq!(ending(Err(CallError::Refused(Closed))), Ending::NotSent);
+    let timeout = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let failed = Err::<(), _>(CallError::<_, Closed>::Failed(timeout));
+    assert_eq!(Verdict::of_result(&failed), Verdict::of(Ending::of_error(failed.as_ref().unwrap_err())));
+    assert_ne!(Verdict::of_result(&failed).ending, Ending::NotSent);
+}

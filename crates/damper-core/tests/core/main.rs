@@ -20,6 +20,8 @@ mod fast_seed;
 #[cfg(feature = "std")]
 mod forecasts;
 #[cfg(feature = "std")]
+mod gate_forwarding;
+#[cfg(feature = "std")]
 mod gates;
 mod keyed;
 mod limit;

@@ -113,6 +113,7 @@ fn check_asks_both_limiters_for_one_token() {
     }
     let report = shadowed.report();
     assert_eq!((report.only_by_candidate, report.by_both, report.only_in_force), (2, 1, 0));
+    assert_eq!((report.by_candidate(), report.in_force()), (3, 1));
 }
 
 #[test]

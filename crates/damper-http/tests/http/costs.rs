@@ -1,5 +1,6 @@
 //! Costs of requests before and after their responses, on a manual clock.
 
+use damper::decision_log::{DecisionLog, Logged};
 use damper::gate::WaitsWith;
 use damper::http::{ByHeader, ByKey, Head, Headers, Limit, PeerAddress, PerClient, RateLimitLayer, Refused, Settle};
 use damper::{ClientAddress, FixedWindow, KeyedLimiter, ManualClock, Quota, RateLimiter, TokenBucket};
@@ -216,6 +217,22 @@ fn limits_per_key_are_settled_for_their_key() {
     let windows = Arc::new(KeyedLimiter::<String>::builder(quota).algorithm::<FixedWindow>().build().unwrap());
     let user_of = |head: &Head<'_>| head.headers[USER].to_str().unwrap().to_owned();
     settles_by_key(ByKey::new(user_of, Arc::clone(&windows)), || windows.peek(&"alice".to_owned()).used());
+}
+
+/// The log keeps the cost that was decided on, and the response corrects the limit behind it.
+#[test]
+fn limits_that_log_are_settled() {
+    let quota = Quota::per_hour(10);
+    let log = Arc::new(DecisionLog::with_clock(8, ManualClock::new()));
+    let limiter = Arc::new(RateLimiter::new(quota));
+    settles_by_key(Logged::new(Arc::clone(&limiter), Arc::clone(&log)), || limiter.peek().used());
+    let costs: Vec<u32> = log.reader().map(|decision| decision.cost).collect();
+    assert_eq!(costs, [6, 1, 4]);
+
+    let users = Arc::new(KeyedLimiter::<[u8]>::builder(quota).build().unwrap());
+    let logged = Logged::new(Arc::clone(&users), Arc::clone(&log));
+    settles_by_key(ByHeader::new(USER, logged), || users.peek(b"alice").used());
+    assert_eq!(log.written(), 6);
 }
 
 /// A layer for a connection knows its peer also when the response comes.

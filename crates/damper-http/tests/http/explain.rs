@@ -3,10 +3,11 @@
 use crate::cases::cases;
 use bytes::Bytes;
 use damper::concurrency::{Admission, Criticality, FixedLimit, ProbedGradient};
+use damper::decision_log::DecisionLog;
 use damper::http::{
-    ByHeader, ByKey, CallClass, ClassHeaders, ClientDeadlineLayer, ConcurrencyLayer, CriticalityLayer, DeadlineLayer,
-    Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient, RateLimitLayer, StackError,
-    StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
+    ByHeader, ByKey, CallClass, ClassHeaders, ClientConcurrencyLayer, ClientDeadlineLayer, ConcurrencyLayer,
+    CriticalityLayer, DeadlineLayer, Explain, ExplainedPart, Head, Limit, NoWait, PartOutcome, PeerAddress, PerClient,
+    RateLimitLayer, Single, StackError, StackPart, TimeoutUnit, TreeLimit, client_stack, server_stack,
 };
 use damper::throttle::AdaptiveThrottle;
 use damper::tower::GateLayer;
@@ -403,4 +404,115 @@ async fn each_part_of_a_client_says_what_it_would_do() {
     let tight = ClientDeadlineLayer::new(Duration::from_secs(2)).margin(Duration::from_secs(3));
     let tight = client_stack().deadline_layer(tight).explain(&Head::of(&Request::new(())));
     assert_eq!(tight.refused_by().map(ExplainedPart::place), Some("deadline"));
+}
+
+/// A program that shows an explanation in its own form reads the same from each part.
+#[test]
+fn parts_tell_their_name_their_wait_and_their_standing() {
+    let clock = Arc::new(ManualClock::new());
+    let limiter = Arc::new(RateLimiter::<TokenBucket, _>::with_clock(quota(2), Arc::clone(&clock)));
+    let layer = RateLimitLayer::new(Arc::clone(&limiter)).named("orders").unwrap();
+    let stack = server_stack().limit_layer(layer);
+    limiter.check().unwrap();
+    let part = stack.explain(&Head::of(&request(1))).parts()[0].clone();
+    assert_eq!((part.name(), part.outcome(), part.detail()), (Some("orders"), PartOutcome::Passes, None));
+    let standing = part.standing().unwrap();
+    assert_eq!((standing.quota, standing.remaining), (quota(2), 1));
+
+    limiter.check().unwrap();
+    let explanation = stack.explain(&Head::of(&request(1)));
+    let part = explanation.refused_by().unwrap();
+    assert_eq!(part.retry_after(), Some(Duration::from_secs(3)));
+    assert_eq!(part.detail(), Some("rate limit exceeded, retry in 3 s"));
+    assert_eq!(part.standing().unwrap().remaining, 0);
+    assert!(explanation.to_string().ends_with("\nrefused by the limit, retry in 3 s"), "{explanation}");
+    assert!(explanation.to_json().contains("\"retry_after_ms\":3000"), "{}", explanation.to_json());
+}
+
+/// A request that would wait is not refused, neither at a server nor at a client.
+#[tokio::test]
+async fn request_that_would_wait_is_explained() {
+    let limiter = Arc::new(RateLimiter::new(quota(1)));
+    limiter.check().unwrap();
+    let server = server_stack().limit_layer(RateLimitLayer::new(Arc::clone(&limiter)).wait(Duration::from_secs(9)));
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let _held = pool.try_acquire_owned().unwrap();
+    let client = client_stack().concurrency_layer(ClientConcurrencyLayer::new(pool).waiting(Duration::from_secs(9)));
+    let request = request(1);
+    for explanation in [server.explain(&Head::of(&request)), client.explain(&Head::of(&request))] {
+        assert_eq!(explanation.parts()[0].outcome(), PartOutcome::Waits, "{explanation}");
+        assert!(explanation.refused_by().is_none());
+        assert!(explanation.to_json().contains("\"outcome\":\"waits\""), "{}", explanation.to_json());
+    }
+    limiter.refund(1);
+    assert_eq!(server.explain(&Head::of(&request)).parts()[0].outcome(), PartOutcome::Passes);
+}
+
+/// A limit says the same with a log as without, and writes nothing to it.
+#[test]
+fn explanation_is_no_decision_that_is_logged() {
+    let clock = Arc::new(ManualClock::new());
+    let log = Arc::new(DecisionLog::with_clock(8, Arc::clone(&clock)));
+    let limiter = Arc::new(RateLimiter::<TokenBucket, _>::with_clock(quota(1), Arc::clone(&clock)));
+    let global = RateLimitLayer::new(Arc::clone(&limiter));
+    let values = keyed::<[u8]>(1, &clock);
+    let by_header = RateLimitLayer::new(ByHeader::new(KEY, Arc::clone(&values)));
+    let explained = || {
+        let request = request(1);
+        let parts = |stack: &dyn Fn(&Head<'_>) -> damper::http::Explanation| stack(&Head::of(&request)).to_string();
+        let (global, by_header) = (global.clone(), by_header.clone());
+        let (logged, logged_by_header) =
+            (global.clone().decision_log(Arc::clone(&log)), by_header.clone().decision_log(Arc::clone(&log)));
+        [
+            parts(&|head| server_stack().limit_layer(global.clone()).explain(head)),
+            parts(&|head| server_stack().limit_layer(logged.clone()).explain(head)),
+            parts(&|head| server_stack().limit_layer(by_header.clone()).explain(head)),
+            parts(&|head| server_stack().limit_layer(logged_by_header.clone()).explain(head)),
+        ]
+    };
+    let [global_passes, logged_passes, passes, also_passes] = explained();
+    assert_eq!((&global_passes, &passes), (&logged_passes, &also_passes));
+    limiter.check().unwrap();
+    values.check(request(1).headers()[KEY].as_bytes()).unwrap();
+    let [global_refuses, logged_refuses, refuses, also_refuses] = explained();
+    assert_eq!((&global_refuses, &refuses), (&logged_refuses, &also_refuses));
+    assert!(global_passes.ends_with("not refused") && global_refuses.contains("refused by the limit"));
+    assert!(passes.ends_with("not refused") && refuses.contains("refused by the limit"));
+    assert_eq!(log.written(), 0);
+}
+
+/// A breaker for all hosts refuses while it is open, and a class names its tenant.
+#[test]
+fn open_breaker_and_tenant_of_a_call_are_explained() {
+    let single = Single::builder(BreakerConfig::DEFAULT).build();
+    let stack = client_stack()
+        .criticality(
+            ClassHeaders::new(HeaderName::from_static("x-criticality")).tenant(HeaderName::from_static("x-tenant")),
+        )
+        .breakers(single.clone());
+    let mut request = Request::get("http://one.example.com/").body(()).unwrap();
+    request.extensions_mut().insert(CallClass::new(Criticality::Critical).tenant("acme").unwrap());
+    let passes = stack.explain(&Head::of(&request));
+    assert_eq!(passes.parts()[0].detail(), Some("critical, tenant acme"));
+    assert!(passes.refused_by().is_none());
+    single.breaker().force_open();
+    let refuses = stack.explain(&Head::of(&request));
+    assert_eq!(refuses.refused_by().and_then(ExplainedPart::detail), Some("circuit forced open"));
+}
+
+/// A callback that asks a stack about its request asks about the peer that its own layer was made for.
+#[test]
+fn head_keeps_its_peer_through_an_explanation() {
+    let clock = Arc::new(ManualClock::new());
+    let clients = keyed::<ClientAddress>(1, &clock);
+    clients.check(&ClientAddress::from(std::net::IpAddr::from([192, 0, 2, 7]))).unwrap();
+    let inner = server_stack().client_limit_layer(RateLimitLayer::new(PerClient::new(clients)));
+    let nothing = Arc::new(RateLimiter::<TokenBucket, _>::with_clock(quota(0), clock));
+    let layer = RateLimitLayer::new(nothing).exempt(move |head| inner.explain(head).refused_by().is_none());
+    let status_of = |last: u8| {
+        let layer = layer.for_peer(([192, 0, 2, last], 1).into());
+        call(&layer, Request::new(())).unwrap().status()
+    };
+    assert_eq!(status_of(7), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status_of(8), StatusCode::OK);
 }

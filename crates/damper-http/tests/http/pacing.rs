@@ -10,7 +10,7 @@ use damper::http::{
     BufferedBody, CircuitBreakerLayer, ClientDeadlineLayer, Head, Headers, Hosts, HttpProtocol, PacingLayer,
     RateLimitLayer, ResponseHead, StackPart, TimeoutUnit, client_stack,
 };
-use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter};
+use damper::retry::{Budget, GaveUp, Hedge, HedgeConfig, Jitter, RetryBudgetConfig};
 use damper::throttle::{Hints, Level, Moment, NoPacing, PaceTooSlow, PacedRetry, Pacer, RemainingDecrease, Strategy};
 use damper::{
     Backoff, BreakerConfig, CallError, CircuitBreaker, Deadline, Quota, RateLimiter, Retry, RetryBudget, is_refusal,
@@ -830,4 +830,68 @@ async fn expired_deadline_ends_calls_with_retries_and_is_ignored_without() {
     assert_eq!((error.reason(), arrivals.count()), (GaveUp::Deadline { hint: None }, 0));
     layer.without_retries().layer(server).oneshot(by(Duration::ZERO)).await.unwrap();
     assert_eq!(arrivals.count(), 1);
+}
+
+/// Sends a request to each of these hosts, which reject all, and returns the attempts of each.
+async fn attempts_of<S, const N: usize>(arrivals: &Arrivals, client: S, hosts: [&str; N]) -> [usize; N]
+where
+    S: Service<Request<Full<Bytes>>, Response = Answer, Error: std::fmt::Debug> + Clone,
+{
+    let mut attempts = [0; N];
+    for (host, attempts) in hosts.into_iter().zip(&mut attempts) {
+        let before = arrivals.count();
+        let request = Request::get(format!("http://{host}/")).body(Full::default()).unwrap();
+        let rejected = client.clone().oneshot(request).await.unwrap();
+        assert_eq!(rejected.status(), StatusCode::TOO_MANY_REQUESTS);
+        *attempts = arrivals.count() - before;
+    }
+    attempts
+}
+
+/// The retries of one host are not spent by another.
+#[tokio::test(start_paused = true)]
+async fn rejected_calls_of_a_host_take_their_retries_from_its_budget() {
+    let config = RetryBudgetConfig::builder().ratio(0.0).floor(0).reserve(1).build().unwrap();
+    let layer = || PacingLayer::new(obedient()).retry(PacedRetry::new(9));
+    let arrivals = Arrivals::new();
+    let server = arrivals.server(|_| rejection("1"));
+    let client = layer().budget_per_host(config).layer(server.clone());
+    assert_eq!(attempts_of(&arrivals, client, ["a.example", "a.example", "b.example"]).await, [2, 1, 2]);
+
+    // A store with room for one host.
+    let client = layer().budgets(Hosts::by(1, move || RetryBudget::new(config)).unwrap()).layer(server);
+    assert_eq!(
+        attempts_of(&arrivals, client, ["a.example", "a.example", "b.example", "a.example"]).await,
+        [2, 1, 2, 2]
+    );
+}
+
+/// A service that never becomes ready again.
+#[derive(Clone)]
+struct Closed;
+
+impl Service<Request<Full<Bytes>>> for Closed {
+    type Response = Answer;
+    type Error = io::Error;
+    type Future = std::future::Ready<io::Result<Answer>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<io::Result<()>> {
+        std::task::Poll::Ready(Err(io::Error::other("closed")))
+    }
+
+    fn call(&mut self, _: Request<Full<Bytes>>) -> Self::Future {
+        panic!("it is not ready")
+    }
+}
+
+/// An error of readiness has the form of a call's error, without an attempt.
+#[tokio::test(start_paused = true)]
+async fn failed_readiness_reaches_the_caller() {
+    let layer = PacingLayer::new(obedient());
+    let error = layer.layer(Closed).ready().await.err().unwrap();
+    assert_eq!((error.reason(), error.attempts()), (GaveUp::NotRetryable, 0));
+    assert_eq!(error.source().unwrap().to_string(), "closed");
+    let error = layer.without_retries().layer(Closed).ready().await.err().unwrap();
+    assert!(matches!(&error, CallError::Failed(error) if error.to_string() == "closed"), "{error}");
+    assert!(!is_refusal(&error));
 }

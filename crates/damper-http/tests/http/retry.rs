@@ -3,6 +3,7 @@
 use crate::tokio_clock::TokioClock;
 use damper::http::{
     Budgets, BufferedBody, Head, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, Statuses,
+    client_stack,
 };
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
@@ -813,4 +814,46 @@ mod sockets {
         assert_eq!((error.reason(), error.attempts()), (GaveUp::Attempts, 3));
         assert!(error.error().unwrap().is_connect());
     }
+}
+
+/// Counts what a budget hears.
+#[derive(Default)]
+struct Heard {
+    succeeded: AtomicUsize,
+    retries_succeeded: AtomicUsize,
+    failed: AtomicUsize,
+}
+
+impl Budget for Heard {
+    fn succeeded(&self) {
+        self.succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn retry_succeeded(&self, _: Failure) {
+        self.retries_succeeded.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn failed(&self) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn try_withdraw(&self) -> bool {
+        true
+    }
+}
+
+/// The budget of the policy is the budget of the stack, not one beside it.
+#[tokio::test(start_paused = true)]
+async fn budget_of_a_policy_hears_of_the_calls_of_a_stack() {
+    let budget = Arc::new(Heard::default());
+    let heard =
+        || [&budget.succeeded, &budget.retries_succeeded, &budget.failed].map(|count| count.load(Ordering::Relaxed));
+    let server = Server::statuses([200, 503, 200, 503, 503, 503]);
+    let stack = client_stack().retry(retry(clock()).budget(Arc::clone(&budget)));
+    let client = stack.service(server.clone());
+    let call = async || client.clone().oneshot(request(Method::GET)).await.unwrap().status();
+    assert_eq!((call().await, heard()), (StatusCode::OK, [1, 0, 0]));
+    assert_eq!((call().await, heard()), (StatusCode::OK, [1, 1, 1]));
+    assert_eq!((call().await, server.calls()), (StatusCode::SERVICE_UNAVAILABLE, 6));
+    assert_eq!(heard(), [1, 1, 4]);
 }

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
-use damper::http::{PeerAddress, PerClient, RateLimitLayer, ReaderStalled};
+use damper::http::{PeerAddress, PerClient, PerHost, RateLimitLayer, ReaderStalled, Single};
 use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken};
 use damper::metrics::{Readings, Source};
+use damper::shadow::Shadowed;
 use damper::{
-    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,
-    RateLimiter,
+    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Limiter, ManualClock,
+    Quota, RateLimiter, Striped,
 };
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Request, Response, StatusCode};
@@ -798,6 +799,84 @@ async fn controls_need_the_token_the_origin_and_the_type() {
     }
     let (_, text) = status_and_text(address, control(address, r#"{"action":"press","name":"flood"}"#)).await;
     assert_eq!(text, r#"{"error":"flood: no load here"}"#);
+}
+
+/// A page reaches the limit or the breaker in whatever it is wrapped.
+#[tokio::test]
+async fn controls_reach_limits_and_breakers_in_every_form() {
+    let old = Quota::per_second(5).burst(9);
+    let striped = Arc::new(Striped::new(old, 2).unwrap());
+    let keyed = Arc::new(KeyedLimiter::<u32>::builder(old).build().unwrap());
+    let in_force = || Arc::new(RateLimiter::new(old));
+    let (shadowed, boxed) = (Arc::new(Shadowed::new(in_force(), in_force())), in_force());
+    let logged = Arc::new(Logged::new(in_force(), Arc::new(DecisionLog::new(8))));
+    let one = Arc::new(CircuitBreaker::default());
+    let beside = Arc::new(Shadowed::new(CircuitBreaker::default(), CircuitBreaker::default()));
+    let hosts = Arc::new(KeyedCircuitBreaker::<String>::new(BreakerConfig::DEFAULT, 16).unwrap());
+    let single = Single::builder(BreakerConfig::DEFAULT).build();
+    let per_host = PerHost::builder(BreakerConfig::DEFAULT).build().unwrap();
+    for host in ["a", "b"] {
+        _ = (hosts.get_or_create(host), per_host.breaker(host));
+    }
+    let pressed = Arc::new(AtomicUsize::new(0));
+    let page = quick()
+        .limit("striped", Arc::clone(&striped))
+        .limit("keyed", Arc::clone(&keyed))
+        .limit("shadowed", Arc::clone(&shadowed))
+        .limit("logged", Arc::clone(&logged))
+        .limit("boxed", Box::new(Arc::clone(&boxed)))
+        .breaker("one", Arc::clone(&one))
+        .breaker("beside", Arc::clone(&beside))
+        .breaker("hosts", Arc::clone(&hosts))
+        .breaker("single", single.clone())
+        .breaker("per_host", per_host.clone())
+        .control("flush", "Flush", {
+            let pressed = Arc::clone(&pressed);
+            move || {
+                pressed.fetch_add(1, Ordering::Relaxed);
+                Ok::<_, Infallible>(())
+            }
+        });
+    let address = serve(page.build().unwrap()).await;
+    let press = async |body: String| status_and_text(address, control(address, &body)).await;
+
+    let new = Quota::per_second(6).burst(9);
+    for name in ["striped", "keyed", "shadowed", "logged", "boxed"] {
+        let (status, text) = press(format!(r#"{{"action":"quota","name":"{name}","quota":"{new}"}}"#)).await;
+        assert_eq!(status, 200, "{name}: {text}");
+    }
+    let quotas = [
+        Limiter::usage(&striped).quota(),
+        keyed.quota(),
+        shadowed.in_force().quota(),
+        logged.limiter().quota(),
+        boxed.quota(),
+    ];
+    assert_eq!(quotas, [new; 5]);
+    assert_eq!(shadowed.candidate().quota(), old);
+
+    let states = || {
+        let of_hosts = ["a", "b"].map(|host| hosts.get_or_create(host).state());
+        let per_host = ["a", "b"].map(|host| per_host.breaker(host).state());
+        [[one.state(), beside.in_force().state()], of_hosts, [single.breaker().state(); 2], per_host].concat()
+    };
+    for (action, state) in [("trip", State::Open), ("reset", State::Closed)] {
+        for name in ["one", "beside", "hosts", "single", "per_host"] {
+            let (status, text) = press(format!(r#"{{"action":"{action}","name":"{name}"}}"#)).await;
+            assert_eq!(status, 200, "{name}: {text}");
+        }
+        assert_eq!(states(), [state; 8], "{action}");
+        assert_eq!(beside.candidate().state(), State::Closed, "a candidate decides by what it sees");
+    }
+    // The page shows when each of them changed.
+    let sample = Events::open(address).await.sample().await;
+    for breaker in sample["breakers"].as_array().unwrap() {
+        let changes = breaker["changes"].as_array().unwrap();
+        assert!(["open", "closed"].iter().all(|to| changes.iter().any(|change| change[3] == *to)), "{breaker}");
+    }
+    assert_eq!(sample["breakers"].as_array().unwrap().len(), 5, "{sample}");
+    let done = press(r#"{"action":"press","name":"flush"}"#.to_owned()).await;
+    assert_eq!((done, pressed.load(Ordering::Relaxed)), ((200, r#"{"done":"Flush: done"}"#.to_owned()), 1));
 }
 
 #[tokio::test]

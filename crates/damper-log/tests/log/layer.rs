@@ -6,14 +6,16 @@ use crate::subscribers::register_two;
 use damper::logs::{LimitedLayer, LimitedLayerBuilder, LogReports};
 use damper::{ManualClock, OutOfRange, Quota};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
-use tracing::{Level, debug, error, info, info_span, warn};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Level, Subscriber, debug, error, info, info_span, trace, warn};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::registry;
+use tracing_subscriber::{Layer, registry};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -352,6 +354,81 @@ fn lines_are_those_of_a_model() {
         }
         assert_eq!(events, u64::from(passes), "at {now} ms");
     }
+}
+
+/// A report passes the filters that its events pass.
+#[test]
+fn report_has_the_level_of_its_events() {
+    register_two();
+    let captured = Captured::default();
+    let builder = LimitedLayer::builder(Quota::per_hour(1)).clock(Time::default());
+    let (layer, reports) = builder.build(captured.clone()).expect("the settings are in range");
+    dispatcher::with_default(&Dispatch::new(registry().with(layer)), || {
+        for _ in 0..2 {
+            error!("full");
+            warn!("full");
+            info!("full");
+            debug!("full");
+            trace!("full");
+        }
+        assert_eq!(captured.take().len(), 5, "one of each call site");
+        reports.flush();
+    });
+    let mut levels: Vec<Level> = captured.take().iter().map(|report| report.level).collect();
+    levels.sort();
+    assert_eq!(levels, [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE]);
+}
+
+/// An inner layer that writes spans beside events learns all that happens to them.
+#[test]
+fn spans_reach_the_inner_layer() {
+    #[derive(Clone, Default)]
+    struct Spans(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Spans {
+        fn push(&self, event: &'static str) {
+            self.0.lock().expect("no test fails under it").push(event);
+        }
+    }
+
+    impl<S: Subscriber> Layer<S> for Spans {
+        fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+            self.push("new");
+        }
+
+        fn on_record(&self, _: &Id, _: &Record<'_>, _: Context<'_, S>) {
+            self.push("record");
+        }
+
+        fn on_follows_from(&self, _: &Id, _: &Id, _: Context<'_, S>) {
+            self.push("follows");
+        }
+
+        fn on_enter(&self, _: &Id, _: Context<'_, S>) {
+            self.push("enter");
+        }
+
+        fn on_exit(&self, _: &Id, _: Context<'_, S>) {
+            self.push("exit");
+        }
+
+        fn on_close(&self, _: Id, _: Context<'_, S>) {
+            self.push("close");
+        }
+    }
+
+    register_two();
+    let spans = Spans::default();
+    let (layer, _reports) = LimitedLayer::builder(Quota::per_hour(1)).build(spans.clone()).expect("in range");
+    dispatcher::with_default(&Dispatch::new(registry().with(layer)), || {
+        let cause = info_span!("cause");
+        let span = info_span!("request", status = tracing::field::Empty);
+        span.record("status", 503);
+        span.follows_from(&cause);
+        span.in_scope(|| ());
+    });
+    let heard = spans.0.lock().expect("no test fails under it").clone();
+    assert_eq!(heard, ["new", "new", "record", "follows", "enter", "exit", "close", "close"]);
 }
 
 #[test]

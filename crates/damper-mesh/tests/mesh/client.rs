@@ -666,6 +666,54 @@ async fn non_mesh_responses_are_errors() {
     assert!(matches!(error, ClientError::Transport(_)), "{error}");
 }
 
+#[tokio::test]
+async fn headers_that_are_set_are_sent_with_each_attempt() {
+    let callers = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&callers);
+    let address = serve(service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let caller = request.headers().get("x-caller").map(|name| name.to_str().unwrap().to_owned());
+        log.lock().unwrap().push(caller);
+        ready(Ok::<_, Infallible>(http::Response::new(Full::new(Bytes::from(refusal(seconds(1)).to_string())))))
+    }))
+    .await;
+    let client = builder(address, &Skip::new())
+        .header(http::HeaderName::from_static("x-caller"), http::HeaderValue::from_static("checkout"));
+    client.build().call(call("f")).await.unwrap();
+    let callers = callers.lock().unwrap();
+    assert!(callers.len() > 1 && callers.iter().all(|caller| caller.as_deref() == Some("checkout")), "{callers:?}");
+}
+
+/// A chain of an error's messages names its cause once, and only a refusal has a wait.
+#[tokio::test]
+async fn errors_of_calls_name_their_causes() {
+    let chain = |error: &ClientError| {
+        assert_eq!(error.retry_after(), None);
+        let chain = std::iter::successors(Some(error as &dyn Error), |error| (*error).source());
+        chain.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let client = |address: SocketAddr| builder(address, &Skip::new()).build();
+    let not_mesh = service_fn(|_: http::Request<hyper::body::Incoming>| {
+        let response = http::Response::builder().status(502).body(Full::new(Bytes::from_static(b"bad gateway")));
+        ready(Ok::<_, Infallible>(response.unwrap()))
+    });
+    let unreadable = chain(&client(serve(not_mesh).await).call(call("f")).await.unwrap_err());
+    assert_eq!(unreadable[0], "the response with status 502 Bad Gateway is unreadable");
+    assert_eq!(unreadable.len(), 2, "{unreadable:?}");
+
+    let (address, asked) = answering(vec![answer(&json!([]), &json!({}))]).await;
+    let wrong = chain(&client(address).call(Request::new("req_2", "f", "1", json!({}))).await.unwrap_err());
+    assert_eq!(wrong, [r#"the response answers the request "req_1""#]);
+    asked.lock().unwrap().clear();
+    let mut malformed: Value = serde_json::to_value(call("f")).unwrap();
+    malformed["extensions"] = json!([{ "urn": "urn:mesh:ext:deadline", "options": { "value": "soon" } }]);
+    let malformed = chain(&client(address).call(serde_json::from_value(malformed).unwrap()).await.unwrap_err());
+    assert_eq!((&*malformed[0], malformed.len()), ("the deadline of the request is malformed", 2), "{malformed:?}");
+    let late = call("f").with_deadline(&SpecifiedDeadline::after(Duration::ZERO));
+    let late = chain(&client(address).call(late).await.unwrap_err());
+    assert_eq!((&*late[0], late.len()), ("the call did not end in time", 2), "{late:?}");
+    assert!(asked.lock().unwrap().is_empty(), "neither is sent");
+}
+
 proptest! {
     #[test]
     fn waits_stay_between_the_stated_and_the_longest_wait(

@@ -1,6 +1,6 @@
 //! Limits by plan and a server that works, fails or is not there: what is sent, and who decides.
 
-use crate::fake::{Call, Fake, Mode, until};
+use crate::fake::{Call, Fake, Mode, refused, until};
 use damper_core::{Plan, Quota};
 use damper_redis::{RedisLimiter, RedisLimiterBuilder, RedisLimiterError, RedisTree, WhenDown};
 use std::time::{Duration, Instant};
@@ -192,4 +192,31 @@ fn policy_decides_without_a_runtime() {
     assert_eq!(reserved.allowed().allowed().map(|allowed| allowed.remaining()), Some(100));
     reserved.settle([70]);
     assert_eq!(tree.counts().allowed_by_policy, 1);
+}
+
+/// Each level and dimension has its usage at its place. Those that the plans do not limit are free.
+#[tokio::test]
+async fn usage_of_a_tree_is_that_of_each_limit_and_takes_nothing() {
+    let fake = Fake::start(40);
+    let tree = tree(builder(&fake)).await;
+    let (requests, tokens) = (plan(Quota::per_hour(100)), plan(Quota::per_hour(200)));
+    let path = [("alice", [&requests, &NONE]), ("acme", [&NONE, &tokens])];
+    let usage = tree.usage(&path).await.unwrap();
+    assert_eq!(usage.map(|level| level.map(|usage| usage.remaining())), [[40, u32::MAX], [u32::MAX, 40]]);
+    assert_eq!(usage.map(|level| level.map(|usage| usage.used())), [[60, 0], [0, 160]]);
+    assert_eq!((fake.tokens(), tree.is_empty()), (40, false));
+    assert!(fake.calls().iter().all(Call::is_look));
+    let free = [("alice", [&NONE, &NONE]), ("acme", [&NONE, &NONE])];
+    assert_eq!(tree.usage(&free).await.unwrap().map(|level| level.map(|usage| usage.used())), [[0; 2]; 2]);
+
+    fake.set(Mode::Error);
+    assert!(tree.usage(&path).await.is_err());
+}
+
+/// A process may start before the server.
+#[tokio::test]
+async fn lazy_limits_by_plan_are_decided_by_the_policy_until_the_server_is_there() {
+    let lazy = RedisLimiter::connect(refused()).name("users").when_down(WhenDown::Open).build_by_plan_lazy().unwrap();
+    assert!(lazy.check_with("alice", &plan(Quota::per_hour(1)), 1).await.is_ok());
+    assert_eq!((lazy.name(), lazy.status().policy), ("users", Some(WhenDown::Open)));
 }

@@ -6,6 +6,8 @@ use crate::fake::{self, Fake, Mode, refused, until};
 use damper_core::Quota;
 use damper_core::breaker::State;
 use damper_redis::{Leasing, RedisEvent, RedisLimiter, RedisLimiterBuilder, RedisLimiterError, WhenDown};
+use std::error::Error;
+use std::iter::successors;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -389,4 +391,32 @@ fn without_a_runtime_the_policy_decides() {
         assert_eq!(status.policy, Some(policy));
         assert!(status.last_error.is_some_and(|error| error.message.contains("runtime")));
     }
+}
+
+#[test]
+fn build_without_a_runtime_is_an_error() {
+    let mut build = pin!(builder(&refused()).build());
+    let Poll::Ready(Err(error)) = build.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("it cannot connect")
+    };
+    assert!(matches!(error, RedisLimiterError::NoRuntime));
+    assert_eq!(error.to_string(), "a limiter connects on a runtime of tokio, and there is none");
+}
+
+/// The cause of an error is its source, so that a program can look for it.
+#[tokio::test]
+async fn errors_of_builds_have_their_causes() {
+    let sources = |error: &RedisLimiterError| successors(error.source(), |error| (*error).source()).count();
+    let fake = Fake::start(1);
+    let error = builder(&refused()).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Unreachable { .. }) && sources(&error) > 0, "{error}");
+    fake.refuse("AUTH", "WRONGPASS invalid password");
+    let url = format!("redis://me:secret@{}", fake.address());
+    let error = builder(&url).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Refused { .. }) && sources(&error) > 0, "{error}");
+    let slow = Quota::per(1, Duration::from_secs(20 * 366 * 24 * 3600)).unwrap();
+    let error = builder(&fake.url()).also(slow).build().await.unwrap_err();
+    assert!(matches!(error, RedisLimiterError::Quota { .. }) && sources(&error) > 0, "{error}");
+    assert!(error.to_string().starts_with("quota 1, "), "{error}");
+    assert_eq!(sources(&RedisLimiterError::NoRuntime), 0);
 }

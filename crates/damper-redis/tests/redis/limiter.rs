@@ -310,6 +310,28 @@ async fn keys_have_limits_of_their_own_and_an_evicted_lease_is_returned() {
     assert!(limits.usage("other").await.unwrap().remaining() > 0);
 }
 
+/// A refund, a charge and a reset reach the key, whether it is text or bytes.
+#[tokio::test]
+async fn keys_are_refunded_and_reset_one_by_one() {
+    let fake = Fake::start(100);
+    let limits: KeyedRedisLimiter = builder(&fake).build_keyed().await.unwrap();
+    limits.check_n("tenant", 10).await.unwrap();
+    limits.refund("tenant", 4);
+    until("the refund", async || fake.tokens() == 94).await;
+    limits.charge(&b"tenant"[..], 5);
+    until("the charge", async || fake.tokens() == 89).await;
+    limits.reset("tenant").await.unwrap();
+    assert_eq!((fake.tokens(), limits.len()), (100, 1));
+    let calls = fake.calls();
+    assert!(calls.iter().all(|call| call.keys[1] == "damper:{tenant}:test:0"), "{calls:?}");
+    assert_eq!(calls.last().unwrap().operation(), 2);
+
+    fake.set(Mode::Error);
+    let error = limits.reset("tenant").await.unwrap_err();
+    assert!(error.to_string().starts_with("the server failed: "), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
 #[tokio::test]
 async fn unlimited_quota_asks_no_server() {
     let limiter = RedisLimiter::connect(fake::refused()).quota(Quota::UNLIMITED).build().await.unwrap();
@@ -318,8 +340,17 @@ async fn unlimited_quota_asks_no_server() {
     limiter.charge(1);
     limiter.refund(1);
     assert_eq!(limiter.counts().commands, 0);
-    let keyed = RedisLimiter::connect(fake::refused()).quota(Quota::UNLIMITED).build_keyed().await.unwrap();
+    limiter.reset().await.unwrap();
+    assert_eq!((limiter.name(), limiter.quotas(), limiter.status().policy), ("default", &[Quota::UNLIMITED][..], None));
+    let keyed: KeyedRedisLimiter =
+        RedisLimiter::connect(fake::refused()).name("keys").quota(Quota::UNLIMITED).build_keyed().await.unwrap();
     assert!(keyed.check("any").await.is_ok());
+    keyed.refund("any", 1);
+    keyed.charge("any", 1);
+    keyed.reset("any").await.unwrap();
+    assert_eq!(keyed.usage("any").await.unwrap().remaining(), u32::MAX);
+    assert_eq!((keyed.name(), keyed.quotas(), keyed.status().policy), ("keys", &[Quota::UNLIMITED][..], None));
+    assert_eq!((keyed.counts().commands, keyed.is_empty()), (0, true));
 }
 
 #[tokio::test]

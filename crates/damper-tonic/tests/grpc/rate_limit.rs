@@ -5,7 +5,8 @@ use crate::support::echo::echo_server::EchoServer;
 use crate::support::echo::health_client::HealthClient;
 use crate::support::{LOCALHOST, Upstream, channel, client, message, messages, serve, uri};
 use bytes::Bytes;
-use damper::http::{Head, Headers, PerClient, RateLimitLayer, RetryLayer};
+use damper::gate::{Ask, Standing};
+use damper::http::{Head, Headers, Limited, PerClient, RateLimitLayer, RetryLayer};
 use damper::tonic::{GrpcRetries, IntoStatus, RateLimitInterceptor};
 use damper::{
     Bulkhead, CircuitBreaker, CircuitOpen, ClientAddress, KeyedLimiter, LimitSet, ManualClock, Quota, RateLimiter,
@@ -437,6 +438,20 @@ fn refusals_become_statuses() {
     assert_eq!((status.code(), status.message()), (Code::Unavailable, "circuit open, next probe in 30 s"));
     assert_eq!(retry_after(&status), Some(Duration::from_secs(30)));
     assert!(CircuitOpen::find_in(&status).is_some());
+
+    // The refusal of a pair is that of the gate that refused.
+    let open = CircuitBreaker::with_clock(damper::BreakerConfig::DEFAULT, &clock);
+    open.force_open();
+    let closed = RateLimiter::with_clock(Quota::per_second(2).burst(0), &clock);
+    let passes = RateLimiter::with_clock(Quota::per_second(2), &clock);
+    let status = (&closed, &open).ask("a call").into_result().unwrap_err().into_status();
+    assert_eq!((status.code(), status.message()), (Code::ResourceExhausted, "rate limit exceeded: the burst is 0"));
+    let status = (&passes, &open).ask("a call").into_result().unwrap_err().into_status();
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "circuit forced open"));
+
+    let standing = Standing::new(Quota::per_second(2), 0, None);
+    let status = Limited::new(Some(Duration::from_secs(3)), standing).into_status();
+    assert_eq!((status.code(), retry_after(&status)), (Code::ResourceExhausted, Some(Duration::from_secs(3))));
 
     clock.advance(Duration::from_secs(30));
     let probe = breaker.try_acquire().unwrap();

@@ -898,6 +898,24 @@ async fn request_that_may_have_been_processed_is_retried_only_by_its_code() {
     assert_eq!(call_raw(quick(3), GrpcRetries::on([Code::Cancelled]), cancelled).await, (true, 2));
 }
 
+/// A stream that the server resets has the code that gRPC gives the reason, and no other.
+#[tokio::test]
+async fn reset_stream_is_retried_by_the_code_of_its_reason() {
+    let reasons = [
+        (2, Code::Internal),           // INTERNAL_ERROR
+        (5, Code::Unknown),            // STREAM_CLOSED
+        (11, Code::ResourceExhausted), // ENHANCE_YOUR_CALM
+        (12, Code::PermissionDenied),  // INADEQUATE_SECURITY
+    ];
+    for (reason, code) in reasons {
+        let replies: &'static [Reply] = Box::leak(Box::new([Reply::Reset(reason), Reply::Ok]));
+        for (_, other) in reasons.into_iter().chain([(7, Code::Unavailable), (8, Code::Cancelled)]) {
+            let expected = if other == code { (true, 2) } else { (false, 1) };
+            assert_eq!(call_raw(quick(3), GrpcRetries::on([other]), replies).await, expected, "{code:?} on {other:?}");
+        }
+    }
+}
+
 /// The same over HTTP with a POST that is not marked as idempotent.
 #[tokio::test]
 async fn post_that_http2_refused_is_retried() {

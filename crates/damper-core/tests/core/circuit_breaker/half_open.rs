@@ -2,8 +2,10 @@
 
 use crate::circuit_breaker::{COOLDOWN, build, half_open, micros, millis, secs, trip};
 use crate::models::skewed::Skewed;
+use crate::models::timer::Timer;
 use damper::breaker::{Permit, State, Verdict};
-use damper::{BreakerConfig, CircuitBreaker, ManualClock};
+use damper::shadow::Shadowed;
+use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -425,5 +427,54 @@ fn expired_half_open_counts_as_failed_probes() {
         clock.advance(Duration::from_millis(11));
         cooldown *= 2;
         assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(cooldown));
+    }
+}
+
+/// A probe whose response streams is a success from its head on, in each kind of breaker.
+#[test]
+fn probe_is_answered_before_its_call_ends() {
+    macro_rules! check {
+        ($breaker:expr, |$it:ident| $state:expr, $advance:expr) => {{
+            let breaker = $breaker;
+            let state = || {
+                let $it = &breaker;
+                $state
+            };
+            breaker.try_acquire().unwrap().failure();
+            $advance;
+            let mut probes = [(); 2].map(|()| breaker.try_acquire().unwrap());
+            probes[0].probe_answered();
+            assert_eq!(state(), State::HalfOpen, "one success of two");
+            let [first, mut second] = probes;
+            first.failure();
+            assert_eq!(state(), State::HalfOpen, "the probe has succeeded already");
+            second.probe_answered();
+            assert_eq!(state(), State::Closed);
+            let mut ordinary = breaker.try_acquire().unwrap();
+            ordinary.probe_answered();
+            ordinary.ignore();
+            second.failure();
+            assert_eq!(state(), State::Open, "its body failed in the closed state");
+        }};
+    }
+    let second = Duration::from_secs(1);
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(second).max_probes(2).successes_to_close(2);
+    let config = config.build().unwrap();
+    let clock = ManualClock::new();
+    let breaker = || CircuitBreaker::with_clock(config, &clock);
+    check!(breaker(), |breaker| breaker.state(), clock.advance(second));
+    let shadowed = Shadowed::new(breaker(), breaker());
+    check!(&shadowed, |breakers| breakers.in_force().state(), clock.advance(second));
+    assert_eq!(shadowed.candidate().state(), State::Open, "the candidate has heard the same");
+    let timer = Timer::<1_000_000>::at(0);
+    let breaker = CircuitBreaker32::new(config, &timer).unwrap();
+    // The word has few bits for the time, so the cooldown is rounded up.
+    check!(breaker, |breaker| breaker.state(), timer.advance(1_100_000));
+    #[cfg(target_has_atomic = "64")]
+    {
+        let word = damper::words::AtomicU64::new(0);
+        let breaker = damper::words::WordBreaker::new(&word, &config, &clock).unwrap();
+        // Here too.
+        check!(breaker, |breaker| breaker.state(), clock.advance(second + second / 10));
     }
 }

@@ -324,6 +324,16 @@ fn call_that_cannot_end_in_time_is_refused_where_others_wait() {
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
 }
 
+/// A call can tell from its permit whether there is time for another attempt.
+#[test]
+fn permit_knows_the_service_time_of_its_gate() {
+    let (gate, clock) = gate(2, 8);
+    let early = gate.try_acquire(REQUEST).unwrap();
+    assert_eq!(early.median_service_time(), None, "no call has ended yet");
+    teach(&gate, &clock, 10 * MS);
+    assert_eq!(early.median_service_time(), Some(10 * MS));
+}
+
 /// A service becomes slower than every deadline, so all calls fail.
 #[test]
 fn median_rises_while_every_call_is_ended_at_its_deadline() {

@@ -1,8 +1,9 @@
 //! Concurrency limits per key: no key exceeds its limit under eviction, and keys are independent.
 
-use damper::concurrency::{LimitBounds, Outcome, ProbedGradient, RefusalCause};
+use damper::concurrency::{LimitBounds, LimitRule, Outcome, ProbedGradient, RefusalCause, WindowPlan, WindowSummary};
+use damper::gate::Refusal;
 use damper::time::Seed;
-use damper::{AdaptiveLimit, CallError, KeyedAdaptiveLimit, KeyedBulkhead, ManualClock, Monotonic};
+use damper::{AdaptiveLimit, BulkheadFull, CallError, KeyedAdaptiveLimit, KeyedBulkhead, ManualClock, Monotonic};
 use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -314,6 +315,73 @@ fn calls_record_how_they_end() {
     assert!(limit.call(|| Ok::<_, &str>(())).unwrap_err().is_refused());
     drop(first);
     assert_eq!(limit.status().in_flight(), 0);
+}
+
+/// A call of a key holds one of its slots, and its limit learns the outcome.
+#[test]
+fn calls_of_a_key_teach_its_adaptive_limit() {
+    let clock = ManualClock::new();
+    let hosts = KeyedAdaptiveLimit::<String, _, _>::with_rule(Outcomes::default(), 16, &clock).unwrap();
+    let in_flight = || hosts.status("api").unwrap().in_flight();
+    // The first call only begins the first window, and is not counted in it.
+    for _ in 0..2 {
+        assert_eq!(hosts.call("api", || Ok::<_, &str>(in_flight())), Ok(1));
+    }
+    assert_eq!(hosts.call("api", || Err::<u32, _>("down")), Err(CallError::Failed("down")));
+    let overloaded = |_: &Result<u32, &str>| Outcome::Overloaded;
+    assert_eq!(hosts.call_with("api", || Ok::<_, &str>(in_flight()), overloaded), Ok(1));
+    let heard = hosts.get_or_create("api").unwrap().rule();
+    assert_eq!((heard.successes, heard.overloaded), (1, 1), "an error is no sign of load");
+    assert_eq!(in_flight(), 0);
+
+    let _held = hosts.try_acquire("api").unwrap();
+    assert!(hosts.call("api", || Ok::<u32, &str>(0)).unwrap_err().is_refused(), "its only slot is taken");
+    assert!(hosts.call_with("api", || Ok::<u32, &str>(0), overloaded).unwrap_err().is_refused());
+    assert_eq!(hosts.call("www", || Ok::<u32, &str>(2)), Ok(2), "another key has a slot of its own");
+}
+
+/// A limit of one that counts what it hears.
+#[derive(Clone, Copy, Debug, Default)]
+struct Outcomes {
+    successes: u32,
+    overloaded: u32,
+}
+
+impl LimitRule for Outcomes {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(1) }
+    }
+
+    fn next(&mut self, window: &WindowSummary) -> WindowPlan {
+        self.successes += window.successes;
+        self.overloaded += window.overloaded;
+        self.first()
+    }
+}
+
+/// The newest call that waits gets the slot. A newcomer to a full queue gets the place of the oldest.
+#[test]
+fn queues_of_keys_are_served_newest_first() {
+    fn check<P, F: Future<Output = Result<P, BulkheadFull>>>(acquire: impl Fn() -> F) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut calls: Vec<_> = (0..4).map(|_| Box::pin(acquire())).collect();
+        let Poll::Ready(Ok(held)) = calls[0].as_mut().poll(&mut context) else { panic!("a slot is free") };
+        for call in &mut calls[1..] {
+            assert!(call.as_mut().poll(&mut context).is_pending());
+        }
+        let Poll::Ready(Err(full)) = calls[1].as_mut().poll(&mut context) else { panic!("it lost its place") };
+        assert_eq!((full.cause(), full.label()), (RefusalCause::Displaced, "displaced"));
+        drop(held);
+        assert!(calls[2].as_mut().poll(&mut context).is_pending());
+        assert!(calls[3].as_mut().poll(&mut context).is_ready());
+    }
+    let bounds = LimitBounds::new(1, 1).unwrap().starting_at(1).unwrap();
+    let limit = AdaptiveLimit::new(bounds).queue(2).newest_first();
+    check(|| limit.acquire().sleeping_by(|_| pending::<()>()));
+    let hosts = KeyedAdaptiveLimit::<u8>::new(bounds, 16).unwrap().queue(2).newest_first();
+    check(|| hosts.acquire(&1).sleeping_by(|_| pending::<()>()));
+    let tenants = KeyedBulkhead::<u8>::new(1, 16).unwrap().queue(2).newest_first();
+    check(|| tenants.acquire(&1).sleeping_by(|_| pending::<()>()));
 }
 
 #[test]

@@ -313,3 +313,34 @@ fn levels_say_how_full_they_are() {
     let [users, organisations] = tree.crowding();
     assert!(users.looked() > 1_000 && organisations.looked() <= 1, "{users:?} and {organisations:?}");
 }
+
+/// Only hashes are kept, so two users of one hash share a limit.
+#[test]
+fn keys_of_a_tree_are_told_apart_by_its_hasher() {
+    struct Modulo(u64);
+    impl std::hash::Hasher for Modulo {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0 = bytes.iter().fold(self.0, |sum, byte| sum + u64::from(*byte));
+        }
+        fn finish(&self) -> u64 {
+            self.0 % 10
+        }
+    }
+    #[derive(Clone, Copy)]
+    struct ByModulo;
+    impl std::hash::BuildHasher for ByModulo {
+        type Hasher = Modulo;
+        fn build_hasher(&self) -> Modulo {
+            Modulo(0)
+        }
+    }
+    let tree = QuotaTree::<u64, 1, 1>::builder(["user"], ["requests"])
+        .clock(ManualClock::new())
+        .hasher(ByModulo)
+        .build()
+        .unwrap();
+    let one = plan(Quota::per_hour(1));
+    let is_allowed = |user: u64| tree.check(&[(&user, [&one])], [1]).is_ok();
+    assert!(is_allowed(3) && is_allowed(4));
+    assert!(!is_allowed(13), "13 has the hash of 3");
+}

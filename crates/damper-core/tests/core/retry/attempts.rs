@@ -561,3 +561,18 @@ mod asynchronous {
 fn unlimited_allows_everything() {
     assert!(Unlimited.try_withdraw());
 }
+
+/// The same seed gives calls that begin at the same tick the same waits.
+#[test]
+fn seed_repeats_the_waits_of_a_call() {
+    let waits_of = |seed: u64, begins_at: u64| {
+        let clock = ManualClock::new();
+        clock.set_ticks(begins_at);
+        let retry = Retry::with_clock(6, &clock, 1).seed(seed);
+        call(&clock, &retry, |_| Err(timeout())).1
+    };
+    assert_eq!(waits_of(7, 0).len(), 5);
+    assert_eq!(waits_of(7, 0), waits_of(7, 0));
+    assert_ne!(waits_of(7, 0), waits_of(8, 0));
+    assert_ne!(waits_of(7, 0), waits_of(7, 1), "clients that begin at other times spread");
+}

@@ -389,3 +389,14 @@ fn quota_out_of_range_is_refused() {
     assert_eq!(RetryQuota::new(9).unwrap().costs(0, 5).unwrap().retries_left(), u32::MAX);
     assert_eq!(RetryQuota::standard().retries_left(), 100);
 }
+
+/// A hedge costs what a retry after a transient failure costs.
+#[test]
+fn extra_attempt_takes_the_tokens_of_a_transient_failure() {
+    let quota = RetryQuota::new(20).unwrap().costs(8, 3).unwrap();
+    assert!(quota.try_withdraw());
+    assert_eq!(quota.tokens(), 12);
+    assert!(quota.try_withdraw());
+    assert!(!quota.try_withdraw(), "4 tokens are left");
+    assert!(quota.try_withdraw_after(Failure::THROTTLED), "which costs 3");
+}

@@ -1,5 +1,6 @@
 //! A throttle per key: keys are independent, and a refusing throttle outlives floods of others.
 
+use damper::breaker::Verdict;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle, ThrottlePermit, Throttled};
 use damper::time::Seed;
 use damper::{CallError, ManualClock};
@@ -198,4 +199,22 @@ fn changed_settings_are_those_of_all_keys() {
     let error = hosts.set_multiplier(0.5).unwrap_err();
     assert_eq!(error.to_string(), "multiplier is 0.5, it must be 1.0 to 10.0");
     assert!((share(&hosts, 1) - 0.5).abs() < 1e-9, "nothing has changed");
+}
+
+/// A classifier sees a rejection where the result is `Ok`, and none where the error is the caller's.
+#[test]
+fn verdict_of_a_call_is_that_of_its_key() {
+    let (_, hosts) = hosts(8);
+    let verdict = |result: &Result<u16, u16>| match result {
+        Ok(503) => Verdict::Failure,
+        Ok(_) | Err(404) => Verdict::Success,
+        Err(_) => Verdict::Ignored,
+    };
+    for _ in 0..10 {
+        _ = hosts.call_with(&1, || Ok(503), verdict);
+        assert_eq!(hosts.call_with(&2, || Err(404), verdict), Err(CallError::Failed(404)));
+    }
+    assert!(share(&hosts, 1) > 0.8 && share(&hosts, 2) == 0.0);
+    let refused = (0..1_000).filter(|_| hosts.call_with(&1, || Ok(200), verdict).is_err()).count();
+    assert!(refused > 0 && (0..1_000).all(|_| hosts.call_with(&2, || Ok(200), verdict).is_ok()));
 }

@@ -4,7 +4,7 @@ use super::Ticking;
 use crate::models::cases::cases;
 use damper::breaker::{State, Window};
 use damper::words::{AtomicU64, WordBreaker};
-use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock};
+use damper::{BreakerConfig, CallError, CircuitBreaker, Clock, ManualClock};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -147,4 +147,17 @@ fn settings_that_do_not_fit_are_named() {
     assert_eq!(message(config().probe_failure_rate(10)), refusal("probe_failure_rate"));
     #[cfg(feature = "alloc")]
     assert_eq!(message(config().failure_rate(50).window(Window::last_calls(49))), refusal("window"));
+}
+
+#[test]
+fn calls_of_a_breaker_on_a_word_are_recorded() {
+    let (word, clock) = (AtomicU64::new(0), ManualClock::new());
+    let config = BreakerConfig::builder().failure_threshold(2).build().unwrap();
+    let breaker = WordBreaker::new(&word, &config, &clock).unwrap();
+    assert_eq!(breaker.call(|| Ok::<_, &str>(7)), Ok(7));
+    assert_eq!(breaker.call(|| Err::<(), _>("down")), Err(CallError::Failed("down")));
+    let panicking = || _ = breaker.call(|| -> Result<(), ()> { panic!("a bug") });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panicking)).is_err());
+    assert_eq!(breaker.state(), State::Open, "a panic is a failure");
+    assert!(breaker.call(|| Ok::<_, &str>(7)).unwrap_err().is_refused());
 }

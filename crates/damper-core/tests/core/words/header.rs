@@ -83,6 +83,27 @@ fn refusals_say_what_differs() {
 }
 
 #[test]
+fn messages_name_what_differs_and_both_values() {
+    let (words, clock) = (words(), ManualClock::new());
+    let attach = |contents: Contents| Header::attach(&words, &contents, &clock).unwrap_err().to_string();
+    assert_eq!(attach(contents()), "the header of the words was not created yet");
+    Header::create(&words, &contents(), SEED, &clock).unwrap();
+    for (message, start) in [
+        (attach(contents().number(1)), "the plans or settings of the words differ, found 0x"),
+        (attach(contents().boot_id(b"another")), "the boot of the words differs, found 0x"),
+    ] {
+        assert!(message.starts_with(start), "{message}");
+        let [found, expected] = message[start.len()..].split(", expected 0x").collect::<Vec<_>>()[..] else {
+            panic!("{message}")
+        };
+        assert_ne!(found, expected);
+    }
+    let mark = words[0].load(Ordering::Relaxed);
+    words[0].store(mark << 1, Ordering::Relaxed);
+    assert!(attach(contents()).starts_with("the mark of the words differs, found 0x"));
+}
+
+#[test]
 fn every_setting_counts() {
     let plan = Plan::new(Quota::per_second(10)).unwrap();
     let all = [
