@@ -17,31 +17,31 @@ const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Paces streams and sinks: their items wait for tokens of the limiter.
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Returns a stream whose items come no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace<St: Stream>(&self, stream: St) -> Paced<'_, St, St::Item, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
-    /// Returns a stream whose items come no faster than the limit; it sleeps by `sleep`.
+    /// Returns a stream whose items come no faster than the limit. It sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> Paced<'_, St, St::Item, C, S> {
         Paced::new(stream, self, sleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit; it sleeps by tokio's timer.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> Paced<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit; it sleeps by `sleep`.
+    /// Returns a sink that passes items on no faster than the limit. It sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> Paced<'_, Si, Item, C, S> {
         Paced::new(sink, self, sleep)
     }
 }
 
 pin_project! {
-    /// Waits for one token after another, however long that takes.
+    /// Waits for one token after another, however long each takes.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
         future: TokensFuture<&'a RateLimiter<TokenBucket, C>, S>,
@@ -79,15 +79,16 @@ pin_project! {
     ///
     /// [`RateLimiter::pace_by`](crate::RateLimiter::pace_by) returns a stream, and
     /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. It holds one item, which waits for its token. The wait is not
-    /// bounded: if too many callers wait already, it asks again, and a burst of 0 lets nothing through until the quota is changed. Each of many
-    /// streams on one limit needs a place in the queue, or some of them are never served: set a [`max_debt`](crate::Quota::max_debt) of at least
-    /// their number.
+    /// bounded. If too many callers wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If
+    /// many streams share one limit, each needs a place in the queue, or some are never served: set a [`max_debt`](crate::Quota::max_debt) of at
+    /// least their number.
     ///
-    /// **A stream** is asked for an item first, and the token is taken then, so no token is spent on an item that does not come. While an item
-    /// waits, the stream is not asked for the next.
+    /// **As a stream**, it asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does not
+    /// come. While an item waits, it does not ask for the next one.
     ///
-    /// **A sink** takes the token when the sink behind has room, so no token is spent on an item that cannot be sent. The item waits for nothing
-    /// else after that. The sink is ready, flushed or closed only when it has passed that item on. If it is dropped before, the item is lost.
+    /// **As a sink**, it takes a token for its item when the sink inside has room, and then passes the item on at once. So no token is spent on
+    /// an item that cannot be sent. It is ready, flushed or closed only when it has passed its item on. If it is dropped before, the item is
+    /// lost.
     ///
     /// It is `Unpin` if the stream or the sink and the sleeps are. Tokio's sleeps are not, so it has to be pinned
     /// (`std::pin::pin!`) before `next` is called.
@@ -107,7 +108,7 @@ impl<'a, T, Item, C: Clock, S: Sleep> Paced<'a, T, Item, C, S> {
         Self { inner, waiting: None, gate: Gate::new(TokensRequest::new(limiter, 1), sleep) }
     }
 
-    /// Returns the stream or the sink itself.
+    /// Returns the stream or the sink inside.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
