@@ -80,14 +80,15 @@ pin_project! {
     /// [`RateLimiter::pace_by`](crate::RateLimiter::pace_by) returns a stream, and
     /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. It holds one item, which waits for its token. The wait is not
     /// bounded. If too many callers wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If
-    /// many streams share one limit, each needs a place in the queue, or some are never served: set a
-    /// [`max_debt`](crate::Quota::max_debt) of at least their number.
+    /// many streams share one limit, each needs a place in the queue, or some are never served: set a [`max_debt`](crate::Quota::max_debt) of at
+    /// least their number.
     ///
-    /// **A stream** is asked for an item first, and the token is taken then, so no token is spent on an item that does not come. While an item
-    /// waits, the stream is not asked for the next.
+    /// **As a stream**, it asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does not
+    /// come. While an item waits, it does not ask for the next one.
     ///
-    /// **A sink** takes the token when the sink behind has room, so no token is spent on an item that cannot be sent. The item waits for nothing
-    /// else after that. The sink is ready, flushed or closed only when it has passed that item on. If it is dropped before, the item is lost.
+    /// **As a sink**, it takes a token for its item when the sink inside has room, and then passes the item on at once. So no token is spent on
+    /// an item that cannot be sent. It is ready, flushed or closed only when it has passed its item on. If it is dropped before, the item is
+    /// lost.
     ///
     /// It is `Unpin` if the stream or the sink and the sleeps are. Tokio's sleeps are not, so it has to be pinned
     /// (`std::pin::pin!`) before `next` is called.
