@@ -264,7 +264,10 @@ fn exporter_reads_the_enabled_parts_of_a_server_stack() {
     };
     assert_eq!(server("stack = { ratelimit = false, concurrency = 'none' }"), [""; 0]);
     for (text, metric) in [
-        ("ratelimit.quota = '9/s'\nstack.concurrency = 'none'", "damper_limit_keys{limit=server.http} 0"),
+        (
+            "ratelimit = { quota = '9/s', key = 'client' }\nstack.concurrency = 'none'",
+            "damper_limit_keys{limit=server.http} 0",
+        ),
         (
             "ratelimit = { quota = '9/s', key = 'global' }\nstack.concurrency = 'none'",
             "damper_limit_remaining_tokens{limit=server.http} 9",

@@ -6,7 +6,7 @@ use core::hash::{BuildHasher, Hash};
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, RecentChanges};
 use damper_core::decision_log::Logged;
 use damper_core::keyed::KeyedLimiter;
-use damper_core::limit::{Algorithm, KeyedAlgorithm, Limiter, RateLimiter, Striped};
+use damper_core::limit::{Algorithm, KeyedAlgorithm, RateLimiter, Striped};
 use damper_core::quota::{Quota, SetQuotaError};
 use damper_core::shadow::Shadowed;
 use damper_core::time::Clock;
@@ -33,7 +33,7 @@ use damper_http::{PerHost, Single};
 ///
 /// impl ChangeQuota for Uploads {
 ///     fn quota(&self) -> Quota {
-///         self.limiter.peek().quota()
+///         self.limiter.quota()
 ///     }
 ///
 ///     fn change_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
@@ -55,7 +55,7 @@ pub trait ChangeQuota {
 
 impl<A: Algorithm, C: Clock> ChangeQuota for RateLimiter<A, C> {
     fn quota(&self) -> Quota {
-        self.peek().quota()
+        self.quota()
     }
 
     fn change_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
@@ -65,7 +65,7 @@ impl<A: Algorithm, C: Clock> ChangeQuota for RateLimiter<A, C> {
 
 impl<C: Clock> ChangeQuota for Striped<C> {
     fn quota(&self) -> Quota {
-        Limiter::usage(self).quota()
+        self.quota()
     }
 
     fn change_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {

@@ -806,6 +806,7 @@ async fn controls_need_the_token_the_origin_and_the_type() {
 async fn controls_reach_limits_and_breakers_in_every_form() {
     let old = Quota::per_second(5).burst(9);
     let striped = Arc::new(Striped::new(old, 2).unwrap());
+    let leasing = Arc::new(RateLimiter::leasing(old, 2).unwrap());
     let keyed = Arc::new(KeyedLimiter::<u32>::builder(old).build().unwrap());
     let in_force = || Arc::new(RateLimiter::new(old));
     let (shadowed, boxed) = (Arc::new(Shadowed::new(in_force(), in_force())), in_force());
@@ -821,6 +822,7 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
     let pressed = Arc::new(AtomicUsize::new(0));
     let page = quick()
         .limit("striped", Arc::clone(&striped))
+        .limit("leasing", Arc::clone(&leasing))
         .limit("keyed", Arc::clone(&keyed))
         .limit("shadowed", Arc::clone(&shadowed))
         .limit("logged", Arc::clone(&logged))
@@ -841,18 +843,20 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
     let press = async |body: String| status_and_text(address, control(address, &body)).await;
 
     let new = Quota::per_second(6).burst(9);
-    for name in ["striped", "keyed", "shadowed", "logged", "boxed"] {
+    let limits = ["striped", "leasing", "keyed", "shadowed", "logged", "boxed"];
+    for name in limits {
         let (status, text) = press(format!(r#"{{"action":"quota","name":"{name}","quota":"{new}"}}"#)).await;
         assert_eq!(status, 200, "{name}: {text}");
     }
     let quotas = [
-        Limiter::usage(&striped).quota(),
+        striped.quota(),
+        leasing.quota(),
         keyed.quota(),
         shadowed.in_force().quota(),
         logged.limiter().quota(),
         boxed.quota(),
     ];
-    assert_eq!(quotas, [new; 5]);
+    assert_eq!(quotas, [new; 6]);
     assert_eq!(shadowed.candidate().quota(), old);
 
     let states = || {
@@ -868,8 +872,11 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
         assert_eq!(states(), [state; 8], "{action}");
         assert_eq!(beside.candidate().state(), State::Closed, "a candidate decides by what it sees");
     }
-    // The page shows when each of them changed.
+    // The page shows what was set, and when each breaker changed.
     let sample = Events::open(address).await.sample().await;
+    for name in limits {
+        assert_eq!(sample["quotas"][name], new.to_string(), "{name}");
+    }
     for breaker in sample["breakers"].as_array().unwrap() {
         let changes = breaker["changes"].as_array().unwrap();
         assert!(["open", "closed"].iter().all(|to| changes.iter().any(|change| change[3] == *to)), "{breaker}");
