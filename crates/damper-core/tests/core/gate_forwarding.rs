@@ -2,8 +2,8 @@
 
 use damper::concurrency::AdmissionRequest;
 use damper::gate::{
-    Answer, AnyGate, Ask, AskCost, AskKey, Classes, Costs, Either, Ending, Exempt, Forecast, Gate, Never, PerKey,
-    Permit, Refusal, RefusalKind, Shared, Standing, Verdict, Waits,
+    Answer, AnyGate, Ask, AskCost, Classes, Costs, Either, Ending, Exempt, Forecast, Gate, Never, PerKey, Permit,
+    Refusal, RefusalKind, Shared, Standing, Verdict, Waits,
 };
 use damper::shadow::Shadowed;
 use damper::{Bulkhead, Quota};
@@ -83,18 +83,6 @@ impl<Q: ?Sized> AskCost<Q> for Recorder {
     fn forecast_cost(&self, call: &Q, tokens: u32) -> Forecast<Busy> {
         assert_eq!(tokens, 1);
         self.forecast(call)
-    }
-}
-
-impl AskKey<u8> for Recorder {
-    fn ask_key(&self, key: &u8) -> Answer<Self, Self::Wait, Busy> {
-        assert_eq!(*key, 5);
-        self.ask(key)
-    }
-
-    fn forecast_key(&self, key: &u8) -> Forecast<Busy> {
-        assert_eq!(*key, 5);
-        self.forecast(key)
     }
 }
 
@@ -300,12 +288,6 @@ impl<Q: ?Sized> Ask<Q> for Silent {
 impl<Q: ?Sized> AskCost<Q> for Silent {
     fn ask_cost(&self, call: &Q, _: u32) -> Answer<(), Self::Wait, Busy> {
         self.ask(call)
-    }
-}
-
-impl AskKey<u8> for Silent {
-    fn ask_key(&self, key: &u8) -> Answer<(), Self::Wait, Busy> {
-        self.ask(key)
     }
 }
 
