@@ -261,7 +261,7 @@ fn exporter_reads_the_parts_of_configured_stacks() {
     for (text, metric) in [
         (
             "ratelimit = { quota = '9/s', key = 'client' }\nstack.concurrency = 'none'",
-            "damper_limit_keys{limit=server.http} 0",
+            "damper_limit_keys{limit=server.http,tier=0} 0",
         ),
         (
             "ratelimit = { quota = '9/s', key = 'global' }\nstack.concurrency = 'none'",
@@ -269,11 +269,11 @@ fn exporter_reads_the_parts_of_configured_stacks() {
         ),
         (
             "ratelimit = { quota = '9/s', key = 'path' }\nstack.concurrency = 'none'",
-            "damper_limit_tokens_per_second{limit=server.http} 9",
+            "damper_limit_tokens_per_second{limit=server.http,tier=0} 9",
         ),
         (
             "ratelimit = { quota = '9/s', key = 'header:x-key' }\nstack.concurrency = 'none'",
-            "damper_limit_tokens_per_second{limit=server.http} 9",
+            "damper_limit_tokens_per_second{limit=server.http,tier=0} 9",
         ),
         (
             "ratelimit = { quota = '9/s', mark = true }\nstack.concurrency = 'none'",
