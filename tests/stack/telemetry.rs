@@ -266,7 +266,7 @@ fn exporter_reads_the_enabled_parts_of_a_server_stack() {
     for (text, metric) in [
         (
             "ratelimit = { quota = '9/s', key = 'client' }\nstack.concurrency = 'none'",
-            "damper_limit_keys{limit=server.http} 0",
+            "damper_limit_keys{limit=server.http,tier=0} 0",
         ),
         (
             "ratelimit = { quota = '9/s', key = 'global' }\nstack.concurrency = 'none'",
@@ -274,11 +274,11 @@ fn exporter_reads_the_enabled_parts_of_a_server_stack() {
         ),
         (
             "ratelimit = { quota = '9/s', key = 'path' }\nstack.concurrency = 'none'",
-            "damper_limit_tokens_per_second{limit=server.http} 9",
+            "damper_limit_tokens_per_second{limit=server.http,tier=0} 9",
         ),
         (
             "ratelimit = { quota = '9/s', key = 'header:x-key' }\nstack.concurrency = 'none'",
-            "damper_limit_tokens_per_second{limit=server.http} 9",
+            "damper_limit_tokens_per_second{limit=server.http,tier=0} 9",
         ),
         (
             "ratelimit = { quota = '9/s', mark = true }\nstack.concurrency = 'none'",
