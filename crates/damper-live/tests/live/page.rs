@@ -8,8 +8,8 @@ use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService
 use damper::metrics::{Readings, Source};
 use damper::shadow::Shadowed;
 use damper::{
-    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, Limiter, ManualClock,
-    Quota, RateLimiter, Striped,
+    BreakerConfig, CircuitBreaker, ClientAddress, Clock, KeyedCircuitBreaker, KeyedLimiter, ManualClock, Quota,
+    RateLimiter, Striped,
 };
 use http::header::{ALLOW, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::{Request, Response, StatusCode};
@@ -866,8 +866,8 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
     };
     for (action, state) in [("trip", State::Open), ("reset", State::Closed)] {
         for name in ["one", "beside", "hosts", "single", "per_host"] {
-            let (status, text) = press(format!(r#"{{"action":"{action}","name":"{name}"}}"#)).await;
-            assert_eq!(status, 200, "{name}: {text}");
+            let (code, text) = press(format!(r#"{{"action":"{action}","name":"{name}"}}"#)).await;
+            assert_eq!(code, 200, "{name}: {text}");
         }
         assert_eq!(states(), [state; 8], "{action}");
         assert_eq!(beside.candidate().state(), State::Closed, "a candidate decides by what it sees");
