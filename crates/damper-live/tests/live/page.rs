@@ -859,7 +859,7 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
     assert_eq!(quotas, [new; 6]);
     assert_eq!(shadowed.candidate().quota(), old);
 
-    let states = || {
+    let breakers = || {
         let of_hosts = ["a", "b"].map(|host| hosts.get_or_create(host).state());
         let per_host = ["a", "b"].map(|host| per_host.breaker(host).state());
         [[one.state(), beside.in_force().state()], of_hosts, [single.breaker().state(); 2], per_host].concat()
@@ -869,7 +869,7 @@ async fn controls_reach_limits_and_breakers_in_every_form() {
             let (code, text) = press(format!(r#"{{"action":"{action}","name":"{name}"}}"#)).await;
             assert_eq!(code, 200, "{name}: {text}");
         }
-        assert_eq!(states(), [state; 8], "{action}");
+        assert_eq!(breakers(), [state; 8], "{action}");
         assert_eq!(beside.candidate().state(), State::Closed, "a candidate decides by what it sees");
     }
     // The page shows what was set, and when each breaker changed.
