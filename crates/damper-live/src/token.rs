@@ -178,6 +178,7 @@ impl core::error::Error for LiveTokenError {}
 mod tests {
     use super::*;
     use alloc::format;
+    use alloc::string::ToString;
     use http::HeaderValue;
 
     fn headers(authorization: &str) -> HeaderMap {
