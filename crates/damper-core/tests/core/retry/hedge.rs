@@ -634,7 +634,7 @@ fn settings_are_read_as_they_were_set() {
 #[test]
 fn percentile_follows_the_extra_requests_unless_it_is_set() {
     let of = |max_extra: f64| HedgeConfig::builder().max_extra(max_extra).build().unwrap();
-    assert_eq!([of(0.04).percentile(), of(0.2).percentile()], [0.97, 0.85]);
+    assert_eq!((of(0.04).percentile(), of(0.2).percentile()), (0.97, 0.85));
     let set = HedgeConfig::builder().max_extra(0.04).percentile(0.5).min_delay(7 * MILLISECOND).build().unwrap();
     assert_eq!((set.percentile(), set.min_delay()), (0.5, 7 * MILLISECOND));
 }
