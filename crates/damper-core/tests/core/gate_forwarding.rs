@@ -333,7 +333,7 @@ async fn calls_wait_at_a_gate_behind_a_pointer() {
     let Answer::Pass(held) = gate.ask(&5) else { panic!("a slot is free") };
     assert_eq!(forecast(&gate), "Wait");
     let Answer::Wait(late) = gate.ask(&5) else { panic!("the slot is taken") };
-    let refusal = late.await.err().expect("no slot became free in 5 s");
+    let refusal = late.await.expect_err("no slot became free in 5 s");
     assert_eq!(refusal.label(), "timed_out");
 
     let Answer::Wait(waiting) = gate.ask(&5) else { panic!("the slot is taken") };
