@@ -144,6 +144,7 @@ impl fmt::Debug for LiveToken {
 mod tests {
     use super::*;
     use alloc::format;
+    use alloc::string::ToString;
     use http::HeaderValue;
 
     fn headers(authorization: &str) -> HeaderMap {
