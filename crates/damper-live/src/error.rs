@@ -16,7 +16,7 @@ pub enum LivePageError {
     },
     /// The interval is too short or too long.
     OutOfRange(OutOfRange),
-    /// A host that the page is [open to](LivePage::open_to) is no bare name or address.
+    /// A host that the page is [open to](crate::LivePage::open_to) is no bare name or address.
     Host {
         /// The host.
         host: String,

@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn errors_of_tokens_say_what_is_allowed() {
-        let message = |text: &str| alloc::format!("{}", LiveToken::new(text).unwrap_err());
+        let message = |text: &str| LiveToken::new(text).unwrap_err().to_string();
         assert_eq!(message("0123456789abcde"), "a token of 15 bytes, 16 to 256 are allowed");
         assert!(message("0123456789\nabcdef").starts_with("the token's byte 10 is no visible character of ASCII"));
     }
