@@ -54,7 +54,7 @@ pub(super) struct Entry {
     pub(super) units: u64,
     pub(super) key: u64,
     pub(super) cost: u32,
-    pub(super) is_allowed: bool,
+    pub(super) is_refused: bool,
 }
 
 /// The result of reading an entry.
@@ -79,9 +79,9 @@ impl<T> Readout<T> {
 
 /// Writes an entry of a lap.
 #[inline]
-pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, is_allowed }: Entry) {
+pub(super) fn write(words: &[AtomicU64; WORDS], lap: u64, Entry { units, key, cost, is_refused }: Entry) {
     let [time, of_key, of_cost] = words;
-    let refused = REFUSED.put(u64::from(!is_allowed));
+    let refused = REFUSED.put(u64::from(is_refused));
     // ORDERING: Relaxed: each word says to which decision it belongs, so nothing is published through another one.
     // loom-tests: decision_log::entry_is_read_whole.
     time.store(TIME_LAP.put(lap) | UNITS.put(units), Ordering::Relaxed);
@@ -104,7 +104,7 @@ pub(super) fn read(words: &[AtomicU64; WORDS], lap: u64) -> Readout<Entry> {
             units: UNITS.get(time),
             key: HASH.get(key),
             cost: COST.get(cost) as u32,
-            is_allowed: REFUSED.get(cost) == 0,
+            is_refused: REFUSED.get(cost) == 1,
         });
     }
     if ahead.iter().any(|laps| *laps > 0) { Readout::Overwritten } else { Readout::Unfinished }

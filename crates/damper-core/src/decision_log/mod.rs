@@ -225,29 +225,29 @@ impl<C: Clock> DecisionLog<C> {
     /// ```
     #[inline]
     pub fn record<T, E>(&self, key: u64, cost: u32, answer: &Result<T, E>) {
-        let (units, is_allowed) = (self.unit.now(&self.clock), answer.is_ok());
+        let (units, is_refused) = (self.unit.now(&self.clock), answer.is_err());
         let number = self.take_number();
         match self.words(number) {
-            Some(words) => entry::write(words, self.lap(number), Entry { units, key, cost, is_allowed }),
-            None => self.write_at_first_use(number, units, key, cost, is_allowed),
+            Some(words) => entry::write(words, self.lap(number), Entry { units, key, cost, is_refused }),
+            None => self.write_at_first_use(number, units, key, cost, is_refused),
         }
     }
 
     /// Takes the parts of the entry, which fit into registers, so that the caller needs no memory for them.
     #[cold]
     #[inline(never)]
-    fn write_at_first_use(&self, number: u64, units: u64, key: u64, cost: u32, is_allowed: bool) {
+    fn write_at_first_use(&self, number: u64, units: u64, key: u64, cost: u32, is_refused: bool) {
         if let Some(words) = self.words_at_first_use(number) {
-            entry::write(words, self.lap(number), Entry { units, key, cost, is_allowed });
+            entry::write(words, self.lap(number), Entry { units, key, cost, is_refused });
         }
     }
 
     /// Reads the decision of this number.
     fn read(&self, number: u64) -> Readout<Decision> {
         let Some(words) = self.words(number) else { return Readout::Unfinished };
-        entry::read(words, self.lap(number)).map(|Entry { units, key, cost, is_allowed }| {
+        entry::read(words, self.lap(number)).map(|Entry { units, key, cost, is_refused }| {
             let at = self.unit.duration(units, &self.clock);
-            Decision { at, key, cost, is_allowed }
+            Decision { at, key, cost, is_allowed: !is_refused }
         })
     }
 }

@@ -15,7 +15,7 @@ fn words(lap: u64, value: u32) -> [u64; WORDS] {
 }
 
 fn entry(value: u32) -> Entry {
-    Entry { units: value.into(), key: value.into(), cost: value, is_allowed: value.is_multiple_of(2) }
+    Entry { units: value.into(), key: value.into(), cost: value, is_refused: !value.is_multiple_of(2) }
 }
 
 proptest! {
@@ -52,9 +52,9 @@ proptest! {
     }
 
     #[test]
-    fn every_value_comes_back(units in 0..1u64 << 48, key in 0..1u64 << 48, cost: u32, is_allowed: bool, lap: u64) {
+    fn every_value_comes_back(units in 0..1u64 << 48, key in 0..1u64 << 48, cost: u32, is_refused: bool, lap: u64) {
         let slot = [const { AtomicU64::new(entry::NEVER_WRITTEN) }; WORDS];
-        let written = Entry { units, key, cost, is_allowed };
+        let written = Entry { units, key, cost, is_refused };
         entry::write(&slot, lap, written);
         let Readout::Whole(found) = entry::read(&slot, lap) else { panic!("it is whole") };
         prop_assert_eq!(found, written);
