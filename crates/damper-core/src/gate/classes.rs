@@ -87,15 +87,7 @@ impl<G: Gate, F> Gate for Classes<G, F> {
     type Refusal = G::Refusal;
     type Wait = G::Wait;
 
-    #[inline]
-    fn refusal(&self) -> Option<G::Refusal> {
-        self.gate.refusal()
-    }
-
-    #[inline]
-    fn refused_unasked(&self, refusal: &G::Refusal) {
-        self.gate.refused_unasked(refusal);
-    }
+    super::refuses_as! { gate }
 }
 
 impl<Q: ?Sized, G: Ask<AdmissionRequest>, F: Reads<Q, AdmissionRequest>> Ask<Q> for Classes<G, F> {

@@ -79,15 +79,7 @@ impl<G: Gate, F> Gate for Costs<G, F> {
     type Refusal = G::Refusal;
     type Wait = G::Wait;
 
-    #[inline]
-    fn refusal(&self) -> Option<G::Refusal> {
-        self.gate.refusal()
-    }
-
-    #[inline]
-    fn refused_unasked(&self, refusal: &G::Refusal) {
-        self.gate.refused_unasked(refusal);
-    }
+    super::refuses_as! { gate }
 }
 
 impl<Q: ?Sized, G: AskCost<Q>, F: Reads<Q, u32>> Ask<Q> for Costs<G, F> {

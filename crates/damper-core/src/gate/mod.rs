@@ -39,6 +39,24 @@
 // | `paces` | `Paces`: calls that sleep as a pacer says; their permit and their wait |
 // | `per_key`, `costs`, `waits`, `classes`, `exempt`, `pair`, `either`, `shared`, `any_gate` | the combinators |
 
+/// Passes on what the gate in a field refuses without being asked.
+///
+/// The defaults of [`Gate`] are for gates that stand alone. Around another one they would say that some call passes.
+macro_rules! refuses_as {
+    ($gate:tt) => {
+        #[inline]
+        fn refusal(&self) -> Option<Self::Refusal> {
+            self.$gate.refusal()
+        }
+
+        #[inline]
+        fn refused_unasked(&self, refusal: &Self::Refusal) {
+            self.$gate.refused_unasked(refusal);
+        }
+    };
+}
+use refuses_as;
+
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 mod any_gate;
 #[cfg(feature = "alloc")]
@@ -171,7 +189,8 @@ pub trait Gate {
 
     /// Returns the refusal that every call would get now; `None` if some call might pass. Default: `None`.
     ///
-    /// Readiness is asked by it: a service behind an open breaker need not become ready for a call that is refused.
+    /// Readiness is asked by it: a service behind an open breaker need not become ready for a call that is refused. A gate around
+    /// another one has to pass this on, and [`refused_unasked`](Self::refused_unasked) too.
     #[inline]
     fn refusal(&self) -> Option<Self::Refusal> {
         None

@@ -49,15 +49,7 @@ impl<G: Gate> Gate for Shared<G> {
     type Refusal = G::Refusal;
     type Wait = G::Wait;
 
-    #[inline]
-    fn refusal(&self) -> Option<G::Refusal> {
-        self.0.refusal()
-    }
-
-    #[inline]
-    fn refused_unasked(&self, refusal: &G::Refusal) {
-        self.0.refused_unasked(refusal);
-    }
+    super::refuses_as! { 0 }
 }
 
 impl<Q: ?Sized, G: Ask<Q>> Ask<Q> for Shared<G> {

@@ -172,15 +172,7 @@ impl<G: Patient, S: Sleep, F> Gate for Waits<G, S, F> {
     type Refusal = G::Refusal;
     type Wait = G::Turn<S>;
 
-    #[inline]
-    fn refusal(&self) -> Option<G::Refusal> {
-        self.gate.refusal()
-    }
-
-    #[inline]
-    fn refused_unasked(&self, refusal: &G::Refusal) {
-        self.gate.refused_unasked(refusal);
-    }
+    super::refuses_as! { gate }
 }
 
 impl<Q: ?Sized, G: AskPatient<Q>, S: Sleep + Clone, F: Reads<Q, Option<Duration>>> Ask<Q> for Waits<G, S, F> {

@@ -191,31 +191,41 @@ fn forecast<G: Ask<u8>>(gate: &G) -> String {
 
 type Absent = Option<Recorder>;
 
-/// The other gate of a pair is absent, so each combinator gives what the recorder alone gives.
+/// Compares the story of each combinator, and of some more, with that of the recorder alone.
+///
+/// The other gate of a pair is absent.
+macro_rules! each_combinator_tells {
+    ($story:ident, $recorder:ident, $plain:ident $(, $more:expr)*) => {
+        each_combinator_tells!(@ $story, $recorder, $plain,
+            Some($recorder.clone()),
+            Shared::new($recorder.clone()),
+            AnyGate::<u8>::new($recorder.clone()),
+            Either::<_, Absent>::First($recorder.clone()),
+            Either::<Absent, _>::Second($recorder.clone()),
+            ($recorder.clone(), Absent::None),
+            (Absent::None, $recorder.clone()),
+            Costs::new($recorder.clone(), |_: &u8| 1),
+            Classes::new($recorder.clone(), |_: &u8| AdmissionRequest::new()),
+            Shadowed::new($recorder.clone(), Absent::None)
+            $(, $more)*
+        );
+    };
+    (@ $story:ident, $recorder:ident, $plain:ident, $($gate:expr),*) => {
+        $(assert_eq!($story(&$recorder, &$gate), $plain, stringify!($gate));)*
+    };
+}
+
 #[test]
 fn combinators_pass_on_all_of_a_call() {
     let recorder = Recorder::default();
     let plain = story(&recorder, &recorder);
     assert_eq!(plain.len(), 13, "{plain:#?}");
-    macro_rules! check {
-        ($($gate:expr),* $(,)?) => {
-            $(assert_eq!(story(&recorder, &$gate), plain, stringify!($gate));)*
-        };
-    }
-    let gate = || recorder.clone();
-    check!(
-        Some(gate()),
-        Shared::new(gate()),
-        AnyGate::<u8>::new(gate()),
-        Either::<_, Absent>::First(gate()),
-        Either::<Absent, _>::Second(gate()),
-        (gate(), Absent::None),
-        (Absent::None, gate()),
-        Exempt::new(gate(), |_: &u8| false),
-        Costs::new(gate(), |_: &u8| 1),
-        PerKey::new(|call: &u8| *call, gate()),
-        Classes::new(gate(), |_: &u8| AdmissionRequest::new()),
-        Shadowed::new(gate(), Absent::None),
+    each_combinator_tells!(
+        story,
+        recorder,
+        plain,
+        Exempt::new(recorder.clone(), |_: &u8| false),
+        PerKey::new(|call: &u8| *call, recorder.clone())
     );
 }
 
@@ -224,24 +234,7 @@ fn combinators_pass_on_a_refusal_without_a_question() {
     let recorder = Recorder::default();
     let plain = story_without_a_question(&recorder, &recorder);
     assert_eq!(plain.last().unwrap(), "refused unasked: busy");
-    macro_rules! check {
-        ($($gate:expr),* $(,)?) => {
-            $(assert_eq!(story_without_a_question(&recorder, &$gate), plain, stringify!($gate));)*
-        };
-    }
-    let gate = || recorder.clone();
-    check!(
-        Some(gate()),
-        Shared::new(gate()),
-        AnyGate::<u8>::new(gate()),
-        Either::<_, Absent>::First(gate()),
-        Either::<Absent, _>::Second(gate()),
-        (gate(), Absent::None),
-        (Absent::None, gate()),
-        Costs::new(gate(), |_: &u8| 1),
-        Classes::new(gate(), |_: &u8| AdmissionRequest::new()),
-        Shadowed::new(gate(), Absent::None),
-    );
+    each_combinator_tells!(story_without_a_question, recorder, plain);
 }
 
 /// Each gate of a pair hears what it would hear alone.

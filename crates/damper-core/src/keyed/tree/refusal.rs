@@ -15,7 +15,7 @@ pub enum TreeRefusal {
     Denied(TreeDenied),
     /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
     QueueFull,
-    /// As many calls waited at one bucket as its [share](super::QuotaTreeBuilder::queue) of the places allows.
+    /// The line at one bucket was full: its calls had taken their [share](super::QuotaTreeBuilder::queue) of the places.
     LineFull {
         /// The name of the level of the bucket.
         level: &'static str,

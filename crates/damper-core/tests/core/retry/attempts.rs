@@ -562,7 +562,7 @@ fn unlimited_allows_everything() {
     assert!(Unlimited.try_withdraw());
 }
 
-/// The same seed gives calls that begin at the same tick the same waits.
+/// Two calls with the same seed wait for the same times if they begin at the same tick.
 #[test]
 fn seed_repeats_the_waits_of_a_call() {
     let waits_of = |seed: u64, begins_at: u64| {
