@@ -124,7 +124,12 @@ pub enum ConfiguredLimitError {
         section: String,
     },
     /// The key `mark_header` names a header that has the class or the tenant of requests.
-    MarkHeader(String),
+    MarkHeader {
+        /// The group with the key, such as `server.http`.
+        group: String,
+        /// The name of the header.
+        header: String,
+    },
 }
 
 impl From<OutOfRange> for ConfiguredLimitError {
@@ -146,12 +151,10 @@ impl fmt::Display for ConfiguredLimitError {
             Self::Proxies(error) => error.fmt(f),
             Self::NotKeyed { algorithm } => write!(f, "{algorithm} is an algorithm for all requests together only"),
             Self::Header(name) => write!(f, "{name:?} is no name of a header"),
-            Self::MarkHeader(name) => {
-                write!(
-                    f,
-                    "ratelimit.mark_header is {name:?}, it must differ from stack.class_header and stack.tenant_header"
-                )
-            }
+            Self::MarkHeader { group, header } => write!(
+                f,
+                "{group}.ratelimit.mark_header is {header:?}, it must differ from class_header and tenant_header of {group}.stack"
+            ),
             Self::Marks { section } => {
                 write!(
                     f,

@@ -80,7 +80,7 @@ impl ServerLayers {
         if let Some(header) = &self.ratelimit.mark_header
             && [&self.stack.class_header, &self.stack.tenant_header].map(Option::as_ref).contains(&Some(header))
         {
-            return Err(ConfiguredLimitError::MarkHeader(header.clone()));
+            return Err(ConfiguredLimitError::MarkHeader { group: name.to_owned(), header: header.clone() });
         }
         let limit = if self.stack.ratelimit() { Some(self.ratelimit.limit()?) } else { None };
         let concurrency = ServerConcurrencyLimit::of(self);

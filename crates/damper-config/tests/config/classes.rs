@@ -262,7 +262,7 @@ fn marks_need_a_header_of_their_own() {
         let text = format!("stack = {{ {ADMISSION} }}\nratelimit = {{ mark = true, mark_header = '{header}' }}");
         let settings = Sources::new().toml("app", &format!("[server.http]\n{text}")).load().unwrap();
         let error = settings.server.http.server_stack().unwrap_err().to_string();
-        let rule = "it must differ from stack.class_header and stack.tenant_header";
-        assert_eq!(error, format!("ratelimit.mark_header is {header:?}, {rule}"));
+        let rule = "it must differ from class_header and tenant_header of server.http.stack";
+        assert_eq!(error, format!("server.http.ratelimit.mark_header is {header:?}, {rule}"));
     }
 }
