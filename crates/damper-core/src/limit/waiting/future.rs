@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// A wait for tokens, which is ready when they are available and taken.
+    /// A wait for tokens, which is ready when the tokens are taken and may be used.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct TokensFuture<Q: Queue, S: Sleep> {
         request: TokensRequest<Q>,
