@@ -41,8 +41,9 @@ pub trait Algorithm: sealed::Sealed {
         None
     }
 
-    /// Decides about `n` tokens by an earlier [`look`](Algorithm::look) and a later reading of the clock. Writes
-    /// nothing.
+    /// Decides about `n` tokens by a [`look`](Algorithm::look) and the clock's reading `now`, made after it.
+    ///
+    /// It writes nothing.
     #[doc(hidden)]
     #[inline]
     fn judge(&self, _look: Look, _n: u32, _now: u64, _clock: &impl Clock) -> Verdict {
@@ -118,7 +119,9 @@ impl fmt::Debug for PreparedQuota<'_> {
     }
 }
 
-/// The position in the quota's timeline at which tokens were taken, or the number of the window that counted them.
+/// The position at which tokens were taken, or the number of the window that counted them.
+///
+/// Positions are those of the quota's timeline.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakePosition {
@@ -142,7 +145,7 @@ pub struct Look {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// The tokens are there, and the answer holds if the swap succeeds.
+    /// The tokens are available, and the answer holds if the swap succeeds.
     Allowed(JudgedTake, Allowed),
     Refused(Denied),
     /// The quota changed meanwhile, or the word may have been written before the clock stepped back.

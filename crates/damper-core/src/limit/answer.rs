@@ -143,7 +143,7 @@ impl Allowed {
         self.level.resets_in()
     }
 
-    /// Returns the fields that equality compares.
+    /// Returns the values that equality compares.
     fn told(&self) -> (u32, Option<Duration>, bool) {
         (self.remaining(), self.resets_in(), self.is_near_limit())
     }
@@ -284,7 +284,7 @@ impl Denied {
         self.level.resets_in()
     }
 
-    /// Returns the fields that equality compares.
+    /// Returns the values that equality compares.
     fn told(&self) -> (Option<Duration>, bool, u32, Option<Duration>) {
         (self.retry_after(), self.exceeds_burst(), self.remaining(), self.resets_in())
     }

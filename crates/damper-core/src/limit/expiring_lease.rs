@@ -47,7 +47,7 @@ const MOST: u32 = TOKENS.max() as u32;
 ///
 /// # Memory ordering
 ///
-/// A thread that spends tokens of a renewal reads the clock after the renewal.
+/// A thread that spends tokens which a renewal granted reads the clock after that renewal.
 #[derive(Debug)]
 pub struct ExpiringLease {
     word: AtomicU64,
@@ -204,8 +204,9 @@ impl ExpiringLease {
         }
     }
 
-    /// Replaces the word by `next` of the word and the clock. Returns what it gave to `next`: the old word, and the
-    /// reading in units.
+    /// Replaces the word by what `next` returns for the word and a reading of the clock, in units.
+    ///
+    /// Returns the old word and the reading.
     fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
         let spin = SpinWait::new();
         loop {

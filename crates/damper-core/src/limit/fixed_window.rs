@@ -7,8 +7,8 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | COUNT | 32 | tokens | the tokens taken in that window |
-//! | WINDOW NUMBER | 32 | windows | says which window that is; wraps, see `CountedWindow` |
+//! | COUNT | 32 | tokens | the tokens taken in the window |
+//! | WINDOW NUMBER | 32 | windows | the number of this window; wraps, see `CountedWindow` |
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::OneWord;
@@ -19,7 +19,7 @@ use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*, the form in which the keyed table stores a bucket.
 #[derive(Clone, Copy)]
 pub(super) struct FixedWindowFields {
     count: Field,

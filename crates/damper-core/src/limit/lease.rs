@@ -1,10 +1,10 @@
 //! Leases: tokens that a thread takes many at a time and spends without touching shared memory.
 //!
-//! A *budget* of tokens is set aside from the burst for the leases. The bucket refills while leases hold tokens, so its
-//! capacity is the burst minus the budget from the start. The leases hold at most the budget and the bucket holds at
-//! most its capacity, so together they never hold more than the burst. So they allow no more than one bucket of the
-//! whole burst. (A capacity that follows the number of held tokens was seen to fail, both when a lease is created and
-//! when it is dropped.)
+//! A *budget* of tokens is set aside from the burst for the leases. The bucket refills while leases hold tokens, so
+//! from the start its capacity is only the burst minus the budget. The leases hold at most the budget and the bucket
+//! holds at most its capacity, so together they never hold more than the burst. So they allow no more than one bucket
+//! of the whole burst. (A capacity that follows the number of held tokens was seen to fail, both when a lease is
+//! created and when it is dropped.)
 //!
 //! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order
 //! another lease could fill up before these tokens come back to the bucket.
@@ -345,7 +345,7 @@ pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
 }
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
-    /// Corrects the number of tokens spent to those that the call `used`.
+    /// Corrects the number of tokens spent to the number that the call `used`.
     ///
     /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
     ///   by [`refund`](crate::RateLimiter::refund).

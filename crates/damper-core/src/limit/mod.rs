@@ -11,9 +11,9 @@
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
 // | `windows` | the common parts of these two: the timeline of windows, and the decision on a word of counts |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | the word of an algorithm: the loop around a decision, the compare-and-swap, the offset of refunds |
+// | `one_word` | `OneWord`: the word of an algorithm, the loop that decides and swaps it, and the count of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
-// | `by_plan` | a word of the keyed table under a plan that comes with each call |
+// | `by_plan` | `ByPlan`: a bucket of the keyed table under a plan that comes with each call |
 // | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
 // | `waiting` | waiting for tokens, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where few other threads write |

@@ -47,7 +47,9 @@ pub(super) struct Observed<L> {
 /// The change that a decision makes to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
-    /// Replaces the word by the given one. The answer is returned only if no other thread changed the word first.
+    /// Replaces the word by the given one.
+    ///
+    /// The answer is returned only if no other thread changed the word first.
     Put(u64, T),
     /// Leaves the word alone.
     Keep(T),
@@ -77,21 +79,22 @@ impl<L> OneWord<L, Drip> {
         }
     }
 
-    /// Prepares for a later change to the quota `largest`. Call it before the first use.
+    /// Makes the line able to change to the quota `largest` later. Call it before the first use.
     pub(super) const fn make_room_for(&mut self, largest: Quota) {
         self.quota.make_room_for(largest);
     }
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by the units that `missing` returns for the line, the word and the position.
+    /// Moves the line forward by the units that `missing` returns for the line, the word and the present position.
     ///
     /// Returns the line and these units.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
-            // The offset is loaded before the word. If the swap then succeeds, the offset was the same throughout.
+            // The offset is loaded before the word. If the swap of the offset then succeeds, the offset was the same
+            // throughout.
             let offset = self.drip.before_refund();
             if let Some((line, word, at)) = self.read(epoch, line, clock) {
                 let units = missing(&line, word, at.wrapping_add(offset));

@@ -13,7 +13,7 @@ use core::time::Duration;
 /// The longest pause, in ticks. With ticks of a nanosecond it is 146 years.
 const LONGEST: u64 = 1 << 62;
 
-/// The content of `until` before the first pause.
+/// The value of the field `until` before the first pause.
 const NEVER_PAUSED: u64 = 0;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -28,8 +28,8 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 ///
 /// A pause only grows. One that would end earlier than the present pause changes nothing. No pause can be ended early,
 /// because the server may have asked another caller to wait longer. During a pause no tokens are taken, and they refill
-/// as usual. A refusal during a pause gives the rest of the pause. The limiter itself is asked only after the pause,
-/// and may refuse then.
+/// as usual. A refusal during a pause gives the rest of the pause as its wait. The limiter itself is asked only after
+/// the pause, and may refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
 /// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it
@@ -238,7 +238,7 @@ impl<L, C: Clock> Pausable<L, C> {
         Frequency::from_hertz(self.clock.frequency())
     }
 
-    /// Returns the refusal of `n` tokens while the limiter is paused or returns from a pause.
+    /// Returns the refusal of `n` tokens by a pause, or by the ramp after it.
     ///
     /// `turn` decides whether the ramp lets this call pass: it takes the call's turn, or only looks at it.
     #[inline]

@@ -41,7 +41,7 @@ pub trait PerKey {
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// Returns the word of a level. A level out of the range of debts counts as an idle bucket.
+    /// Returns the word of a level. A level too far ahead to be a debt counts as an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns whether a check of one token would be refused now. It is `false` if only calls know the quota.
@@ -142,7 +142,7 @@ impl PerKey for TokenBucket {
     #[inline]
     fn owes(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> bool {
         let ahead = ahead(level, at);
-        // A level behind the position, or out of the range of debts, owes nothing.
+        // A level behind the position, or too far ahead to be a debt, owes nothing.
         ahead > 0 && TokenLine::debt(line.word_ahead(ahead, at, clock), at) > 0
     }
 

@@ -60,7 +60,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the level that stores this bucket with another word.
+    /// Returns the level that stores this bucket with `word` in place of its own.
     #[inline]
     fn level<L: PlannedLevel + ?Sized>(&self, tag: u64, word: u64, at: u64) -> u64 {
         let wait = self.line.wait(TokenLine::debt(word, self.here));
@@ -73,7 +73,7 @@ pub(crate) trait PlannedLevel {
     /// The field of the instant at which the bucket is full, in beats, the unit of time of plans. It wraps.
     const FULL_AT: Field;
 
-    /// The field of the tag: that of the plan under which all of the debt was taken.
+    /// The field of the tag of the plan under which all of the debt was taken.
     ///
     /// It is `None` where all calls bring the same plan.
     const TAG: Option<Field>;
@@ -135,7 +135,7 @@ pub(crate) trait PlannedLevel {
         match bucket.take(n, keep) {
             Some(_) if plan.is_unlimited() => None,
             Some((after, left)) => Some(Ok((bucket.level::<Self>(Self::tag_after(level, at, plan), after, at), left))),
-            // The clock of such a bucket may have stepped back. The slow path heals it.
+            // The clock of a bucket below empty may have stepped back. The slow path heals its level.
             None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
             // The slow path refuses a sum that overflows. `bucket` is passed to no function here, because it would have
             // to be in memory for that.

@@ -6,9 +6,9 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | CURRENT | 16-24 | tokens | the tokens taken in that window |
-//! | PREVIOUS | as CURRENT | tokens | the tokens taken in the previous window |
-//! | WINDOW NUMBER | the rest, 16-32 | windows | says which window that is; wraps, see `CountedWindow` |
+//! | CURRENT | 16-24 | tokens | the tokens taken in the window |
+//! | PREVIOUS | as CURRENT | tokens | the tokens taken in the window before |
+//! | WINDOW NUMBER | the rest, 16-32 | windows | the number of this window; wraps, see `CountedWindow` |
 //!
 //! The counts have as many bits as the initial limit needs, and at least 16.
 
@@ -81,7 +81,7 @@ pub struct SlidingCounter {
     fields: SlidingCounterFields,
 }
 
-/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*, the form in which the keyed table stores a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCounterFields {
     current: Field,
@@ -137,7 +137,9 @@ impl WindowFields for SlidingCounterFields {
 }
 
 impl SlidingCounts {
-    /// Returns the part of the previous count that still counts, in 2^-F tokens. It is below 2^84.
+    /// Returns the part of the previous count that still counts, in 2^-F tokens.
+    ///
+    /// F is the number of the line's fraction bits. The result is below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
         // Until this window begins, the whole previous count counts. A position is rounded down to units, so `ends_in`
@@ -278,7 +280,7 @@ impl Algorithm for SlidingCounter {
 
     fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
-            // The maximum is at most 2^24 - 1, so it fits.
+            // The maximum is at most 2^24 - 1, so it fits a `u32`.
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
         self.word.prepare_quota(quota, clock)

@@ -97,7 +97,7 @@ impl<C: Clock> Striped<C> {
 
     /// Creates a limiter with a given number of stripes, which share the budget equally.
     ///
-    /// The remainder stays with the bucket.
+    /// The remainder of this division stays in the bucket.
     ///
     /// # Errors
     ///
@@ -148,12 +148,12 @@ impl<C: Clock> Striped<C> {
         loop {
             let stripe = Stripe(&self.stripes[place]);
             let word = stripe.load();
-            // A stripe holds and lends at most its share.
+            // A stripe holds and lends at most its share, so both numbers fit a `u32`.
             let (tokens, out) = (TOKENS.get(word) as u32, OUT.get(word) as u32);
             if n > tokens
                 && let Err(denied) = self.bucket.has(n, &self.clock)
             {
-                // Nothing is written until it is clear that there are enough tokens.
+                // Nothing is written until it is clear that the bucket and the stripes have enough tokens.
                 if denied.exceeds_burst() {
                     return Err(denied);
                 }

@@ -20,10 +20,10 @@
 //! | BEFORE | 22 | what was reserved in the generation before and is unsettled |
 //! | GENERATION | 20 | the number of the current generation; wraps, after 4 years at two minutes each |
 //!
-//! A thread that was stopped may find a word of a later generation, and then counts in that one. The numbers of
-//! generations wrap, so during one sixteenth of them a word with old counts may seem to be of a later generation. The
-//! limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free the count of
-//! another one when it is dropped.
+//! A thread that was stopped may find a word of a later generation. It then counts its reservation in that one. The
+//! numbers of generations wrap, so during one sixteenth of them a word with old counts may seem to be of a later
+//! generation. The limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free
+//! the count of another one when it is dropped.
 
 use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};
@@ -83,7 +83,7 @@ impl UnsettledBounds {
 
     /// Counts in `word` the cost of a reservation made at the tick `since`, as far as the bound allows.
     pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
-        // A cost is at most the burst, so the parts fit.
+        // A cost is at most the burst, so the parts fit a `u32`.
         let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());
         word.count(u32::try_from(parts).unwrap_or(u32::MAX), self.most, since / self.time_to_live)
     }
@@ -148,7 +148,7 @@ impl Unsettled {
         GENERATION.put(generation) | BEFORE.put(before)
     }
 
-    /// Counts up to `parts` of a reservation, and returns how many it counted in which generation.
+    /// Counts up to `parts` of a reservation, and returns how many it counted and in which generation.
     ///
     /// It counts no part that would bring the sum above `most`.
     fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
@@ -157,7 +157,7 @@ impl Unsettled {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);
-            // The sum of two fields of 22 bits fits.
+            // The sum of two fields of 22 bits fits a `u32`.
             let unsettled = (CURRENT.get(now) + BEFORE.get(now)) as u32;
             let parts = parts.min(most.saturating_sub(unsettled));
             let counted = Counted { parts, generation: GENERATION.get(now) as u32 };

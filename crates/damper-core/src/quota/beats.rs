@@ -30,7 +30,9 @@ impl Beats {
         longest_note: "(a refill takes 52 days or less)",
     };
 
-    /// The beats of a table of words: 256 ns each, with instants of 41 bits, which wrap after 6.5 days.
+    /// The beats of a [table of words](crate::words): 256 ns each, with instants of 41 bits.
+    ///
+    /// These wrap after 6.5 days.
     #[cfg(target_has_atomic = "64")]
     pub(crate) const COARSE: Self = Self {
         nanos: 256,

@@ -59,7 +59,7 @@ const UNLIMITED: usize = HIGHEST_MARK;
 pub(crate) struct LiveQuota {
     start: LineStart,
     initial: Quota,
-    /// The quota that the line must be able to change to, besides every smaller one.
+    /// The largest quota that the line must be able to change to.
     largest: Quota,
     /// One more than the tick at which the line starts, or 0 before the first use.
     first: AtomicU64,

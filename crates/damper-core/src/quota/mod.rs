@@ -160,8 +160,8 @@ impl Quota {
     ///
     /// Default: ten bursts.
     ///
-    /// It also bounds the harm of a clock that steps back: calls are then refused for at most the time in which a burst
-    /// and this debt are refilled.
+    /// This debt also bounds the harm of a clock that steps back: calls are then refused for at most the time in which
+    /// a burst and this debt are refilled.
     pub const fn max_debt(self, max_debt: u32) -> Self {
         Self { max_debt: Some(max_debt), ..self }
     }

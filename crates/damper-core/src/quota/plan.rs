@@ -5,15 +5,16 @@
 //!
 //! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
 //! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is stored in 48 bits, which wrap
-//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A table of words has fewer bits, and counts
-//! in coarser [`Beats`].)
+//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A [table of words](crate::words), which
+//! processes share, has fewer bits and counts in coarser [`Beats`].)
 //!
 //! **The grid.** A plan counts tokens in *positions*, which are multiples of 2^-F tokens, from 0 at beat 0. (Every
 //! quota does, see [`timeline`](super::timeline).) A single limiter chooses F so that a tick brings 2 to 4 positions. A
 //! plan does the opposite: each position lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.)
 //! So each position has an instant of its own: the first beat at which the position is reached. Converted back, that
-//! instant gives the same position. So rounding never adds up, however often a bucket is written. When a token cost
-//! whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300 million 17 %.
+//! instant gives the same position. So rounding never adds up, however often a bucket is written. When the time of a
+//! token was rounded to whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300 million
+//! 17 %.
 //!
 //! An instant that was stored under another plan may lie between two positions. It counts as the later one. So changing
 //! the plan of a key mints no part of a token.
@@ -35,7 +36,7 @@ use core::time::Duration;
 /// The longest window that [`Plan::quota`] can compute exactly from the stored rate.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 
-/// The number of classes of plans.
+/// The number of classes into which plans are divided by their deepest debts.
 ///
 /// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///

@@ -177,7 +177,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     fn push(&mut self, share: Share) {
         let part = self.hold() / PARTS;
-        // The last two shares are merged if they began within the last part of the hold. The merged share counts a
+        // The last two shares are merged if both began less than a part of the hold ago. The merged share counts a
         // little longer than the first of the two would.
         if let [.., before, last] = self.shares.make_contiguous()
             && share.since.saturating_sub(before.since) < part

@@ -40,7 +40,7 @@ use crate::time::{Clock, Frequency, Scale, Ticks};
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);
-/// Is set in the shape of a line, but not in the answer of an algorithm that has no line of tokens.
+/// Marks the shape of a line. The answer of an algorithm that has no line of tokens lacks it.
 const LINE: Field = UNLIMITED.then(1);
 const SPARE: Field = LINE.then(11);
 const FREQUENCY: Field = SPARE.then(32);
@@ -303,7 +303,7 @@ impl Timeline {
         self.tempo.wait(units)
     }
 
-    /// Returns the rate of the line and its reading, from which an answer computes its [waits](Self::wait).
+    /// Returns the rate and the last reading of the line, from which an answer computes its [waits](Self::wait).
     #[inline]
     pub(crate) const fn tempo(&self) -> Tempo {
         self.tempo
@@ -412,7 +412,7 @@ impl Tempo {
         }
     }
 
-    /// Creates the tempo of an answer without a line: two known waits, in ticks of a clock.
+    /// Creates a tempo that holds two known waits instead of a line, in ticks of a clock.
     #[inline]
     pub(crate) const fn known(waits: [Ticks; 2], frequency: Frequency) -> Self {
         let [first, second] = waits;
@@ -420,7 +420,7 @@ impl Tempo {
         Self { mult: first.count(), inverse: second.count(), brought: 0, shape }
     }
 
-    /// Returns the two known waits, or `None` if there is a line.
+    /// Returns the two known waits, or `None` for the tempo of a line.
     pub(crate) const fn waits(&self) -> Option<[Ticks; 2]> {
         let is_of_line = LINE.get(self.shape) != 0;
         if is_of_line { None } else { Some([Ticks::of_count(self.mult), Ticks::of_count(self.inverse)]) }

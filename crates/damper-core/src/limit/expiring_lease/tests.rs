@@ -89,7 +89,7 @@ fn lease_is_valid_across_the_wraps_of_clock_and_word() {
         let unit = 1 << lease.shift;
         assert!(frequency < 1_000 || (frequency / 2_000..=frequency / 1_000).contains(&unit), "{frequency}");
         for start in [0, u64::MAX - 2 * unit + 1, (END.max() << lease.shift.min(24)).wrapping_sub(unit)] {
-            // If a unit has more than 2^24 ticks, the clock wraps before the field END does, and a lease across that
+            // If a unit has more than 2^24 ticks, the clock wraps before the field `END` does, and a lease across that
             // wrap ends early.
             if lease.shift > 24 && start > u64::MAX / 2 {
                 continue;

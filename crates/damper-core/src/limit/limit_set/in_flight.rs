@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 /// A bound on the calls in flight of a [`LimitSet`](super::LimitSet).
 ///
 /// It is a [`Bulkhead`](crate::Bulkhead), a reference to one, an `Arc` of one, or the
-/// [queue](crate::concurrency::SetQueue) of a set around any of these. The unit `()` is no bound.
+/// [queue](crate::concurrency::SetQueue) of a set around any of these. The unit `()` stands for no bound.
 ///
 /// Other crates cannot implement the trait, and its name is not part of the API.
 pub trait InFlight: Sealed {

@@ -59,8 +59,8 @@ use settling::Settling;
 /// No limit ever allows more than it would alone, counting the calls that all limits allowed. A call may be refused
 /// because of tokens that another call is about to give back. All calls take in the order of the limits, so this
 /// happens only if a later limit refused the other call. Of calls that compete for the last tokens, one is allowed. In
-/// a simulation of 32 cores that hammer on an organisation without tokens, one decision in 200,000 was such a refusal.
-/// If each limit were taken from before the next one is looked at, it would be one in 70.
+/// a simulation of 32 cores that hammer on the limit of an organisation without tokens, one decision in 200,000 was
+/// such a refusal. If each limit were taken from before the next one is looked at, it would be one in 70.
 ///
 /// Put the narrowest limit first, so that the least is given back.
 ///
@@ -488,7 +488,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Gives back what was taken of the first limits. There are as many as `verdicts`.
+    /// Gives back the costs that were taken of the first limits, as many limits as there are `verdicts`.
     #[cold]
     fn roll_back(&self, cost: &impl Fn(usize) -> u32, verdicts: &[Verdict]) {
         for (index, (limit, verdict)) in self.limits.as_slice().iter().zip(verdicts).enumerate().rev() {

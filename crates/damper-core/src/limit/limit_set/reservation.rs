@@ -119,7 +119,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 }
 
 impl<L: Limits<Algorithm = TokenBucket>, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Gives back tokens that a call took and did not use, up to a number for each limit.
+    /// Gives back the `unused` tokens of a call, one number for each limit.
     ///
     /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same
     /// way. If a call can keep a value until its cost is known, prefer [`reserve`](LimitSet::reserve) and

@@ -209,7 +209,7 @@ impl SlidingLog {
                     continue;
                 }
                 Stamp::Newer => {
-                    // The call is made for its fence, so that the next look sees the head that has moved on.
+                    // `is_current` is called for its fence, so that the next attempt sees the head that has moved on.
                     _ = self.quota.is_current(epoch);
                     return None;
                 }
@@ -249,7 +249,7 @@ impl SlidingLog {
         Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot of the token at `next` on behalf of the thread that took it a lap before.
+    /// Stamps the slot at `next` on behalf of the thread that took its token of the lap before.
     ///
     /// The slot holds `word`. If the head has moved on, it does nothing.
     #[cold]
@@ -300,8 +300,8 @@ impl SlidingLog {
 
     /// Moves each stamp that lies too far in the future back to the present.
     ///
-    /// That is further ahead than the sum of a window and the longest step back that the clock may take. Only a larger
-    /// step back leaves such a stamp.
+    /// "Too far" is further ahead than the sum of a window and the longest step back that the clock may take. Only a
+    /// larger step back leaves such a stamp.
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {

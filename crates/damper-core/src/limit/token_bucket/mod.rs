@@ -201,8 +201,8 @@ impl TokenBucket {
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
             // A change of the quota keeps the number of missing tokens, so a larger burst alone would add tokens at
-            // once. These are taken beforehand, under a quota that allows a debt deep enough for that. A check in
-            // between finds too few tokens, and never too many.
+            // once. As many tokens are charged beforehand, under a quota whose `max_debt` allows that. A check in
+            // between may find too few tokens, but never too many.
             let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
             let most = old.deepest_debt() - u64::from(old.burst_size());
             let deepest = u64::from(self.debt(clock)).max(most) + u64::from(grows_by);

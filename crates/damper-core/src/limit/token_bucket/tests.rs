@@ -169,7 +169,8 @@ impl World {
     /// Asserts that the history stays in the envelope.
     ///
     /// In any interval of `t` ticks, at most `burst + rate · (t + 1 tick)` tokens plus the interval's refunds are
-    /// taken. These are the refunds between its first reading of the clock and its last reading of the offset.
+    /// taken. These are the refunds between the interval's first reading of the clock and its last reading of the
+    /// offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));

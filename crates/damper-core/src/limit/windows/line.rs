@@ -109,7 +109,7 @@ impl WindowLine {
         at >> self.timeline.fraction_bits()
     }
 
-    /// Returns how many bits distinguish the numbers of windows, at least 6.
+    /// Returns how many bits distinguish the numbers of windows, at least 7.
     ///
     /// They are the bits of `field`, or those of a position above its fraction if these are fewer.
     #[inline]
@@ -133,7 +133,9 @@ pub(in crate::limit) struct CountedWindow {
     pub(in crate::limit) number: u64,
     /// How many windows after the word's window this one comes. If it is 0, the word's count goes on.
     pub(in crate::limit) passed: u64,
-    /// The units from the reading to the window's end. They are more than a window has if this window has yet to begin.
+    /// The units from the reading to the window's end.
+    ///
+    /// They are more than a whole window if this window has yet to begin.
     pub(in crate::limit) ends_in: u64,
 }
 

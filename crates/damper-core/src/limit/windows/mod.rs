@@ -226,8 +226,9 @@ pub(super) trait Windowed {
     /// The number of windows in which a taken token counts, its own included.
     const COUNTS_FOR: u64;
 
-    /// Returns the [weight](PerKey::weight) of the counts: the time for which tokens count, times the fraction of the
-    /// limit that was taken.
+    /// Returns the [weight](PerKey::weight) of the counts.
+    ///
+    /// It is the time for which the tokens count, times the fraction of the limit that they are.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 
