@@ -1,6 +1,6 @@
 //! A lease that ends at an instant.
 //!
-//! It holds the tokens that one process has taken from a limit, which several processes share.
+//! It holds the tokens that one process has taken from a limit that several processes share.
 //!
 //! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
 //! checked against:

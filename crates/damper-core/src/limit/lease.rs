@@ -305,7 +305,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
-            // The bucket may be below empty: a lower quota can put it there while tokens are held.
+            // The bucket may be below empty: a lower quota can put it there while the lease holds tokens.
             leasing.bucket.give_back(self.held, clock);
             self.held = 0;
         }

@@ -86,9 +86,9 @@ impl<L> OneWord<L, Drip> {
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by the units that `missing` returns for the line, the word and the present position.
+    /// Moves the line forward by as many units as `missing` returns.
     ///
-    /// Returns the line and these units.
+    /// `missing` gets the line, the word and the present position. The result is the line and these units.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {

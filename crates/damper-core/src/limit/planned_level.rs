@@ -171,8 +171,8 @@ pub(crate) trait PlannedLevel {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        // If all of the debt is under another plan, `replanned` may have converted it. A token then takes another time
-        // to arrive than under `plan`, so none is given back.
+        // If all of the debt was taken under another plan, `replanned` may have converted it. A token then takes
+        // another time to arrive than under `plan`, so none is given back.
         if plan.is_unlimited()
             || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
         {

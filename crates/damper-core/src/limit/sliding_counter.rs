@@ -175,7 +175,7 @@ impl windows::WindowCounts for SlidingCounts {
 
     #[inline]
     fn left(&self, line: &WindowLine) -> u32 {
-        // Both numbers are below 2^92.
+        // Both numbers are below 2^92, so they do not overflow.
         let limit = u128::from(line.limit()) << line.fraction_bits();
         let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
         (limit.saturating_sub(used) >> line.fraction_bits()) as u32

@@ -152,8 +152,8 @@ impl Unsettled {
     ///
     /// It counts no part that would bring the sum above `most`.
     fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
-        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in freed room sees the refund
-        // that came before. A count itself publishes nothing.
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in room which a release freed
+        // sees the refund before that release. A count itself publishes nothing.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);

@@ -29,7 +29,7 @@ enum Basis {
 }
 
 impl Usage {
-    /// The usage where there is no limit.
+    /// The usage of a limiter that allows everything.
     pub(super) const UNLIMITED: Self = Self {
         quota: Quota::UNLIMITED,
         basis: Basis::Burst,
@@ -38,7 +38,7 @@ impl Usage {
         resets_in: Some(Duration::ZERO),
     };
 
-    /// Creates the usage of a bucket.
+    /// Creates the usage of a token bucket.
     #[inline]
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         // If the burst was lowered meanwhile, it may be less than what remained before.
@@ -46,7 +46,7 @@ impl Usage {
         Self { quota, basis: Basis::Burst, remaining, debt: 0, resets_in }
     }
 
-    /// Creates the usage of windows.
+    /// Creates the usage of an algorithm that counts by windows.
     pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
         // If the limit was lowered meanwhile, it may be less than what remained before.
         let remaining = remaining.min(quota.limit());

@@ -386,9 +386,9 @@ impl<'a> QuotaChange<'a> {
             live.publish::<L>(&claim, &quota, &new);
             return claim;
         }
-        // Until `new` is published, checks still decide on the old, faster line, and their words may lie ahead of
-        // `new`. No word may lie ahead of the tokens produced. So after the publication the line is bent again, from
-        // the position that the old line has reached by then. Between the two publications no word is healed, because a
+        // Until `new` is published, checks still use the positions of the old, faster line. So their words may lie
+        // further ahead of `new` than a debt may. Therefore the line is bent again after the publication, from the
+        // position that the old line has reached by then. Between the two publications no word is healed, because a
         // word ahead of `new` may have been written on the old line.
         live.publish::<L>(&claim, &quota, &new.without_healing());
         live.publish::<L>(&claim, &quota, &changed.starting(clock.now(), &old));

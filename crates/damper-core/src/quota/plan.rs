@@ -86,7 +86,7 @@ pub struct Plan {
     shape: u64,
     limit: u32,
     burst: u32,
-    /// The deepest debt below an empty bucket, in tokens.
+    /// How many tokens below empty a bucket may go.
     max_debt: u32,
     tag: NonZeroU8,
     /// The deepest debt is repaid within 2^`debt_bits` beats.

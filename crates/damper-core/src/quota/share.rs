@@ -296,7 +296,7 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
     one
 }
 
-/// Returns a number for a member and a quota that is the same in all processes.
+/// Returns a number that depends only on the member and the quota, so all processes compute the same.
 ///
 /// It only decides which members get one token more, so it need not resist attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {

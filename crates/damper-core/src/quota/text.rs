@@ -221,14 +221,14 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if whole.len() > 20 {
         return Err(too_long);
     }
-    // The whole is below 10^20, the fraction below 10^14.
+    // The whole is below 10^20 and the fraction below 10^14, so both fit a `u128`.
     let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
     let scale = 10u128.pow(fraction.len() as u32);
     let part = value(fraction) * u128::from(nanos);
     if part % scale != 0 {
         return Err(inexact);
     }
-    // The product is below 10^20 * 2^50, which fits.
+    // The product is below 10^20 * 2^50, which fits a `u128`.
     let nanos = value(whole) * u128::from(nanos) + part / scale;
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
 }

@@ -42,9 +42,9 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// The content of a slot before its first token.
 ///
-/// It is a stamp of the lap before the first. The slot's token is available even by a clock that is behind the one
-/// which started the line. (The line starts at the position of one window, and this stamp lies 2^52 units before
-/// position 0.)
+/// It is a stamp of the lap before the first. The line starts at the position of one window, and this stamp lies 2^52
+/// units before position 0. So the slot's token is available, even by a clock that is behind the one which started the
+/// line.
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
 /// The content of a slot, compared with the lap of a token that belongs there.

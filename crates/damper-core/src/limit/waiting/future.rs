@@ -46,7 +46,7 @@ impl<Q: Queue, S: Sleep> TokensFuture<Q, S> {
         Self { request, sleep, progress: None, sleeping: None }
     }
 
-    /// Returns a sleep by this future's timer.
+    /// Returns a sleep of `duration`, by this future's timer.
     #[cfg(feature = "futures")]
     pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
         self.sleep.sleep(duration)

@@ -24,7 +24,8 @@ use core::time::Duration;
 
 /// The most bits that the length of a window, in units, may have.
 ///
-/// They leave 7 bits of a position for the number of a window, and 4 bits in the stamps of a sliding log.
+/// A window has a power of two of units, so at most 2^57. This leaves 7 bits of a position for the number of a window,
+/// and 4 bits in the stamps of a sliding log.
 const DEBT_BITS: u32 = 58;
 
 /// The line of windows of a quota.
