@@ -146,9 +146,9 @@ impl ExpiringLease {
     /// Drops up to `dropped` tokens, adds `granted`, and sets the end.
     ///
     /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended become valid again, so the caller
-    /// must drop those that other holders may have. Spends fail from the start of the unit in which the tick `end`
-    /// lies. So the lease never ends late. It ends early by at most a millisecond plus what the clock may step back. An
-    /// end more than 2 hours ahead of the clock counts as passed.
+    /// must drop those that other holders may have. Spends fail at the latest from the start of the unit in which the
+    /// tick `end` lies. So the lease never ends late. It ends early by at most a millisecond plus what the clock may
+    /// step back. An end more than 2 hours ahead of the clock counts as passed.
     pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
         let end = self.unit(end.wrapping_sub(clock.max_step_back()));
         self.change(|held| {

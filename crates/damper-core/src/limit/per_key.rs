@@ -92,7 +92,7 @@ pub trait UnderQuota: PerKey {
         clock: &impl Clock,
     ) -> Option<Result<(u64, Allowed), Denied>>;
 
-    /// Returns the word after taking `n` tokens. It is the same word if nothing has to be written.
+    /// Returns the word after taking `n` tokens, or `word` itself if nothing has to be written.
     fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
 
     /// Returns the position of a take, which `roll_back` needs.

@@ -145,7 +145,7 @@ pub(crate) trait PlannedLevel {
 
     /// Returns the level after taking `n` tokens and how many are left, if at least `keep` are.
     ///
-    /// It is the same level if nothing has to be written.
+    /// It returns `level` itself if nothing has to be written.
     fn take(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Result<(u64, u32), Denied> {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let (after, left) = bucket.take(n, keep).ok_or_else(|| bucket.denied(n, keep))?;

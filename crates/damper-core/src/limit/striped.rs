@@ -245,8 +245,8 @@ impl<C: Clock> Limiter for Striped<C> {
 /// A single stripe.
 ///
 /// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. The room for
-/// fetched tokens is claimed before the swap that takes them from the bucket. That swap has Release, so no thread sees
-/// it before the claim.
+/// fetched tokens is claimed before the swap that takes them from the bucket. That swap has Release, so a thread that
+/// acquires it sees the claim.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {

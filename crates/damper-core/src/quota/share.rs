@@ -1,9 +1,10 @@
 //! The share of a quota that a member of a fleet has.
 //!
 //! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a
-//! joining member is on the lists of some before it is on those of others. If each took the share of its newest view,
-//! two could have the same tokens for a while. Three rules keep the sum of the shares within the quota if every view
-//! arrives within the stated delay. A simulation of fleets found each rule necessary (`tests/core/limit/shares.rs`):
+//! joining member appears on the lists of some members before it appears on those of others. If each member took the
+//! share of its newest view, two members could have the same tokens for a while. Three rules keep the sum of the shares
+//! within the quota if every view arrives within the stated delay. A simulation of fleets found each rule necessary
+//! (`tests/core/limit/shares.rs`):
 //!
 //! - A member that gets no view for a while, its *fence*, stops, because it may be cut off.
 //! - A member uses the lowest of the shares that it had in a period as long as the delay plus the fence. By the time

@@ -23,7 +23,7 @@ pub struct TakenCost {
 }
 
 impl TakenCost {
-    /// Creates the record of a cost of which nothing may be given back.
+    /// Creates the record of a cost that can never be given back.
     pub(super) const fn for_good(cost: u32) -> Self {
         Self { cost, returnable: 0, counted: Counted::NOTHING }
     }

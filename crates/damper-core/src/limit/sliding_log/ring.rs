@@ -109,7 +109,7 @@ pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
 }
 
-/// Returns the word of a slot whose token, of the lap after `lap`, was given back.
+/// Returns the word of a slot whose token was given back. The token is one of the lap after `lap`.
 pub(super) fn freed(at: u64, lap: u64) -> u64 {
     stamped(at, lap) | FREED.put(1)
 }

@@ -12,9 +12,10 @@
 //! are at most `burst + position(b) - position(a)`.
 //!
 //! **The deepest legal debt** is a burst and the tokens that waiters and charges may take in advance. A clock that
-//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is also further ahead than the
-//! most that the clock may step back. It sets the word to the deepest legal debt, never to a full bucket, which would
-//! mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live` explains.
+//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is further ahead than the sum
+//! of that debt and the longest step back that the clock may take. It sets the word to the deepest legal debt, never to
+//! a full bucket, which would mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live`
+//! explains.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
@@ -164,7 +165,7 @@ impl TokenLine {
 
     /// Returns the word after giving back `n` tokens that were taken at the position `since`.
     ///
-    /// It leaves out the tokens that the line has refilled since `since`, because their debt is repaid already. While a
+    /// It leaves out the tokens that the line has refilled after `since`, because their debt is repaid already. While a
     /// caller waits or the bucket is in debt, it gives nothing back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
