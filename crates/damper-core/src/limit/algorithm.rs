@@ -7,13 +7,13 @@ use core::fmt;
 
 /// An algorithm with its state and its quota, from which a [`RateLimiter`](super::RateLimiter) is made.
 ///
-/// Only damper implements it. It lets code accept a limiter of any algorithm.
+/// Only damper implements this trait. Code that is generic over it accepts a limiter of any algorithm.
 pub trait Algorithm: sealed::Sealed {
     /// Whether reservations of this algorithm give back the tokens that were not used.
     #[doc(hidden)]
     const GIVES_BACK: bool = false;
 
-    /// Takes `n` tokens if all of them are there, else none.
+    /// Takes `n` tokens if all of them are available, else none.
     ///
     /// # Errors
     ///
@@ -31,18 +31,19 @@ pub trait Algorithm: sealed::Sealed {
     #[doc(hidden)]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied>;
 
-    /// Loads what a decision depends on before the clock is read, for a decision on several limits.
+    /// Loads the inputs that a decision needs before it reads the clock, for a decision on several limits.
     ///
-    /// It returns `None` if this limit has to be asked by [`refusal`](Algorithm::refusal) instead: before its first
-    /// use, if the quota has no limit, or if the algorithm has more than one word.
+    /// It returns `None` before the first use, if the quota has no limit, or if the algorithm has more than one word.
+    /// Then [`refusal`](Algorithm::refusal) must be asked instead.
     #[doc(hidden)]
     #[inline]
     fn look(&self) -> Option<Look> {
         None
     }
 
-    /// Decides about `n` tokens by an earlier [`look`](Algorithm::look) and a later reading of the clock. Writes
-    /// nothing.
+    /// Decides about `n` tokens by a [`look`](Algorithm::look) and the clock's reading `now`, made after it.
+    ///
+    /// It writes nothing.
     #[doc(hidden)]
     #[inline]
     fn judge(&self, _look: Look, _n: u32, _now: u64, _clock: &impl Clock) -> Verdict {
@@ -68,13 +69,13 @@ pub trait Algorithm: sealed::Sealed {
     /// Returns how much of the limit is used, and takes nothing.
     fn usage(&self, clock: &impl Clock) -> Usage;
 
-    /// Forgets all tokens taken: the limit is full again.
+    /// Forgets all tokens taken, so that all of the burst is available again.
     fn reset(&self, clock: &impl Clock);
 
     /// Takes all available tokens and returns how many it took.
     fn drain(&self, clock: &impl Clock) -> u32 {
         let mut left = self.usage(clock).remaining();
-        // The loop ends: a refusal reports fewer tokens than were requested.
+        // The loop ends, because a refusal reports fewer tokens than were requested.
         while left > 0
             && let Err(denied) = self.take(left, clock)
         {
@@ -119,6 +120,8 @@ impl fmt::Debug for PreparedQuota<'_> {
 }
 
 /// The position at which tokens were taken, or the number of the window that counted them.
+///
+/// Positions are those of the quota's timeline.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakePosition {
@@ -126,7 +129,7 @@ pub struct TakePosition {
 }
 
 impl TakePosition {
-    /// Marks tokens that no line counted, such as those of a quota without a limit.
+    /// Marks tokens that were not counted, such as those of a quota without a limit.
     pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
 }
 
@@ -142,10 +145,10 @@ pub struct Look {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// The tokens are there, and the answer holds if the swap succeeds.
+    /// The tokens are available, and the answer holds if the swap succeeds.
     Allowed(JudgedTake, Allowed),
     Refused(Denied),
-    /// The quota changed meanwhile, or the word may have to be healed.
+    /// The quota changed meanwhile, or the word may have been written before the clock stepped back.
     Undecided,
 }
 

@@ -16,16 +16,16 @@ use core::time::Duration;
 
 /// The level of a bucket right after a decision, as plain numbers.
 ///
-/// Tokens and waits are computed from them on request. Few callers ask for them, so an answer that is returned from a
-/// function costs little more than one that is inlined.
+/// Tokens and waits are computed from these numbers on request, because few callers ask for them. So an answer costs
+/// little more if the function that returns it is not inlined.
 #[derive(Clone, Copy)]
 struct Level {
     tempo: Tempo,
-    /// The units until the bucket is full, 0 or less if it is full.
+    /// How many units of its line the bucket is short of full. It is 0 or less if the bucket is full.
     ///
-    /// It is 0 if there is no line of tokens.
+    /// It is also 0 in the answer of an algorithm that has no line of tokens.
     ahead: i64,
-    /// The burst in tokens, or the tokens left if there is no line of tokens.
+    /// The burst in tokens, or the tokens left if the algorithm has no line of tokens.
     most: u32,
     /// The soft limit of an allowed call, or the tokens that a denied one asked for.
     tokens: u32,
@@ -37,9 +37,9 @@ impl Level {
         Self { tempo: line.timeline().tempo(), ahead: word.wrapping_sub(at) as i64, most: line.burst(), tokens }
     }
 
-    /// Creates a level without a line of tokens, from the numbers of another algorithm.
+    /// Creates a level from the numbers of an algorithm that has no line of tokens.
     ///
-    /// A wait of `ZERO`, which no real wait is, says that no wait brings the tokens.
+    /// A `wait` of zero means that no wait brings the tokens. (A real wait is never zero.)
     #[inline]
     fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { tempo: Tempo::known([resets_in, wait], frequency), ahead: 0, most: remaining, tokens: 0 }
@@ -105,7 +105,7 @@ impl Allowed {
         Self { level: Level::of(line, word, at, 0) }
     }
 
-    /// Creates a permission from the numbers of an algorithm without a line of tokens.
+    /// Creates a permission from the numbers of an algorithm that has no line of tokens.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, Ticks::ZERO) }
@@ -129,7 +129,7 @@ impl Allowed {
         self.remaining() < self.level.tokens
     }
 
-    /// Returns how many more tokens could have been taken at that moment, rounded down.
+    /// Returns how many more tokens could have been taken at the moment of the decision, rounded down.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.level.remaining()
@@ -143,7 +143,7 @@ impl Allowed {
         self.level.resets_in()
     }
 
-    /// Returns the fields that equality compares.
+    /// Returns the values that equality compares.
     fn told(&self) -> (u32, Option<Duration>, bool) {
         (self.remaining(), self.resets_in(), self.is_near_limit())
     }
@@ -203,9 +203,9 @@ impl Denied {
         Self::counted_by(line.frequency(), line.remaining(word, at), line.resets_in(word, at), wait)
     }
 
-    /// Creates a refusal from the numbers of an algorithm without a line of tokens.
+    /// Creates a refusal from the numbers of an algorithm that has no line of tokens.
     ///
-    /// A wait of 0 says that no wait helps, because the call asks for more than there can ever be.
+    /// A `wait` of zero means that no wait helps, because the call asks for more than the limiter can ever give.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
@@ -245,7 +245,8 @@ impl Denied {
 
     /// Returns whether the caller waits longer because of this refusal than because of `other`.
     ///
-    /// A refusal for more than the burst outlasts one of a quota that refills nothing, which outlasts every wait.
+    /// A refusal for more than the burst outlasts every other. The refusal of a quota that refills nothing outlasts
+    /// those that give a wait.
     pub(crate) fn outlasts(&self, other: &Self) -> bool {
         let rank = |denied: &Self| {
             let wait = denied.retry_after();
@@ -283,7 +284,7 @@ impl Denied {
         self.level.resets_in()
     }
 
-    /// Returns the fields that equality compares.
+    /// Returns the values that equality compares.
     fn told(&self) -> (Option<Duration>, bool, u32, Option<Duration>) {
         (self.retry_after(), self.exceeds_burst(), self.remaining(), self.resets_in())
     }

@@ -1,6 +1,7 @@
 //! The buckets of a keyed table under plans that come with each call.
 //!
-//! A level has the instant at which the bucket is full, and the tag of the plan under which the debt was taken:
+//! The *level*, the part of a key's word that describes its bucket, has the instant at which the bucket is full, and
+//! the tag of the plan under which the debt was taken:
 //!
 //! ```text
 //!  55  48 47     0
@@ -9,7 +10,7 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | FULL AT | 48 | the beat at which the bucket is full, modulo 2^48 |
+//! | FULL AT | 48 | the beat (64 ns) at which the bucket is full, modulo 2^48 |
 //! | TAG | 8 | the tag of the plan under which all of the debt was taken; 0 if there were several |
 
 #[cfg(test)]
@@ -53,7 +54,7 @@ impl PerKey for ByPlan {
         Self::healed(line, level, at, clock)
     }
 
-    /// Returns `false`: only a call knows the plan.
+    /// Returns `false`, because only a call knows the plan.
     fn is_exhausted(_: &PlanClock, _: u64, _: u64, _: &impl Clock) -> bool {
         false
     }

@@ -9,7 +9,7 @@ use crate::quota::{Line, Quota, Timeline};
 use crate::sync::Field;
 use crate::time::{Clock, Frequency, Scale, Ticks};
 
-/// A clock that stands still and may step back by so many ticks.
+/// A clock that stands still and may step back by the given number of ticks.
 struct Steady(u64);
 
 impl Clock for Steady {
@@ -40,12 +40,12 @@ fn window_line(quota: &Quota, fields: [u64; 8]) -> WindowLine {
     <WindowLine as Line>::new(Timeline::of_fields(fields, WindowLine::deepest_debt(quota), false), quota)
 }
 
-/// Makes the shape of a line with these fraction bits, whose unit is a tick.
+/// Makes the shape of a line with these fraction bits, on which a tick brings one unit.
 fn shape(fraction_bits: u64) -> u64 {
     fraction_bits << 58 | 1 << 14 | 63 << 6
 }
 
-/// Lines made by the functions above decide as lines that the code makes of the same quota.
+/// A line from the functions above decides like the line that the code builds from the same quota.
 #[test]
 fn made_lines_decide_as_lines_of_the_code_do() {
     let quota = Quota::per_second(10).max_debt(5);

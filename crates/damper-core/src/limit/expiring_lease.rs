@@ -1,6 +1,6 @@
 //! A lease that ends at an instant.
 //!
-//! It holds the tokens that a process has of a limit which it shares with other processes.
+//! It holds the tokens that one process has taken from a limit that several processes share.
 //!
 //! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
 //! checked against:
@@ -37,17 +37,17 @@ const MOST: u32 = TOKENS.max() as u32;
 
 /// A lease that ends at an instant of a clock, for many threads.
 ///
-/// Its tokens were taken from a bucket that processes share, which gives them to other holders after a while. So they
-/// are spent only while the clock is before the end, and each attempt to spend reads the clock anew. A lease whose end
-/// has passed holds nothing. Its tokens count as spent and must not be given back.
+/// Its tokens were taken from a bucket that processes share. After the end the bucket may give them to other holders.
+/// So they are spent only before the end, and each attempt to spend reads the clock anew. A lease whose end has passed
+/// holds nothing. Its tokens count as spent and must not be given back.
 ///
 /// The methods that do more than spend tokens ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
-/// number of spends. If two of them run at the same time, each is atomic but either may come first, so the caller has
-/// to keep them apart. All methods must be given the same clock.
+/// number of spends. If two of these methods run at the same time, each is atomic but either may come first, so the
+/// caller has to keep them apart. All methods must be given the same clock.
 ///
 /// # Memory ordering
 ///
-/// A thread that spends tokens of a renewal reads the clock after the renewal.
+/// A thread that spends tokens which a renewal granted reads the clock after that renewal.
 #[derive(Debug)]
 pub struct ExpiringLease {
     word: AtomicU64,
@@ -85,7 +85,7 @@ impl Snapshot {
 
 /// The tokens that were taken out of a lease, and those that it still holds.
 ///
-/// Both numbers are of one moment: no token is counted in both, and no spent token is counted in either.
+/// Both numbers describe the same moment: no token is counted twice, and no spent token is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "tokens that were taken out have to be given back"]
 pub struct Report {
@@ -146,9 +146,9 @@ impl ExpiringLease {
     /// Drops up to `dropped` tokens, adds `granted`, and sets the end.
     ///
     /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended become valid again, so the caller
-    /// must drop those that other holders may have. Nothing is spent from the unit on in which the tick `end` lies. So
-    /// the lease never ends late, and early by at most a millisecond and what the clock may step back. An end more than
-    /// 2 hours ahead of the clock counts as passed.
+    /// must drop those that other holders may have. Spends fail at the latest from the start of the unit in which the
+    /// tick `end` lies. So the lease never ends late. It ends early by at most a millisecond plus what the clock may
+    /// step back. An end more than 2 hours ahead of the clock counts as passed.
     pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
         let end = self.unit(end.wrapping_sub(clock.max_step_back()));
         self.change(|held| {
@@ -156,7 +156,7 @@ impl ExpiringLease {
         });
     }
 
-    /// Puts back up to `n` tokens, until the lease holds `most`, and returns how many.
+    /// Puts back up to `n` tokens, until the lease holds `most`, and returns how many it put back.
     ///
     /// After the end it puts back none.
     pub fn refund(&self, n: u32, most: u32, clock: &impl Clock) -> u32 {
@@ -204,7 +204,9 @@ impl ExpiringLease {
         }
     }
 
-    /// Changes the word by a reading of the clock, and returns the word before and the reading, in units.
+    /// Replaces the word by what `next` returns for the word and a reading of the clock, in units.
+    ///
+    /// Returns the old word and the reading.
     fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
         let spin = SpinWait::new();
         loop {

@@ -7,8 +7,8 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | COUNT | 32 | tokens | the tokens taken in that window |
-//! | WINDOW NUMBER | 32 | windows | of the quota's line; wraps, see `CountedWindow` |
+//! | COUNT | 32 | tokens | the tokens taken in the window |
+//! | WINDOW NUMBER | 32 | windows | the number of this window; wraps, see `CountedWindow` |
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::OneWord;
@@ -19,7 +19,7 @@ use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*, the form in which the keyed table stores a bucket.
 #[derive(Clone, Copy)]
 pub(super) struct FixedWindowFields {
     count: Field,
@@ -47,11 +47,11 @@ const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 /// [`aligned_to`](FixedWindow::aligned_to) sets another start. `resets_in` is the time until the window ends, or zero
 /// while nothing is taken.
 ///
-/// Apart from the quota the whole state is one word of 8 bytes: 32 bits for the number of the window and 32 for the count.
-/// The number wraps. A limiter that was idle for 2^31 windows or more may count old tokens for two windows. A clock that
-/// steps back by more than it should opens no window a second time, and locks callers out for at most two windows. A
-/// change of the quota keeps the count. The current window then ends sooner if the new windows are shorter, and later if
-/// they are longer.
+/// Apart from the quota the whole state is one word of 8 bytes: 32 bits for the number of the window and 32 for the
+/// count. The number wraps. A limiter that was idle for 2^31 windows or more may count old tokens for two windows. A
+/// clock that steps back by more than its [`max_step_back`](crate::Clock::max_step_back) opens no window a second time,
+/// and locks callers out for at most two windows. A change of the quota keeps the count. The current window then ends
+/// sooner if the new windows are shorter, and later if they are longer.
 ///
 /// # Examples
 ///

@@ -1,13 +1,13 @@
 //! Leases: tokens that a thread takes many at a time and spends without touching shared memory.
 //!
-//! The leases hold a budget, which is set aside from the burst. The bucket can refill while leases hold its tokens, so
-//! its capacity is smaller than the burst by the budget from construction on. Then `held + capacity - debt` never
-//! exceeds the burst, and the leases and the bucket together allow no more than one bucket of the whole burst. (A
-//! capacity that follows the number of held tokens was seen to fail, both when a lease is created and when it is
-//! dropped.)
+//! A *budget* of tokens is set aside from the burst for the leases. The bucket refills while leases hold tokens, so
+//! from the start its capacity is only the burst minus the budget. The leases hold at most the budget and the bucket
+//! holds at most its capacity, so together they never hold more than the burst. So they allow no more than one bucket
+//! of the whole burst. (A capacity that follows the number of held tokens was seen to fail, both when a lease is
+//! created and when it is dropped.)
 //!
-//! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order another
-//! lease could fill up while these tokens are still to come back.
+//! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order
+//! another lease could fill up before these tokens come back to the bucket.
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
@@ -19,9 +19,9 @@ use crate::time::Clock;
 /// A token bucket that leaves a budget of its burst to [`Lease`]s.
 ///
 /// The budget is a number of tokens of the burst that are never in the bucket: they are for the leases to hold. The
-/// rest is the most that the bucket gives at once, to a check or to leases together, so a cost above it exceeds the
-/// burst. Leases and checks together are allowed no more than the quota. The burst of the quota has to exceed the
-/// budget, also when the quota is changed.
+/// rest of the burst is the most that the bucket can hold. A check of more tokens than that is refused as one that
+/// exceeds the burst. Leases and checks together are allowed no more than the quota. The burst of the quota has to
+/// exceed the budget, also when the quota is changed.
 ///
 /// # Examples
 ///
@@ -71,15 +71,15 @@ impl LeasingBucket {
     /// Takes `size` tokens of the budget.
     fn claim(&self, size: u32) -> Result<(), OutOfRange> {
         OutOfRange::check_count("size", size.into(), 1..=u64::MAX)?;
-        // ORDERING: Relaxed: only the swap counts.
+        // ORDERING: Relaxed: the swap below fails if this value is stale.
         let mut left = self.unleased.load(Ordering::Relaxed);
         loop {
             let Some(after) = left.checked_sub(size.into()) else {
                 return OutOfRange::check_count("size", size.into(), 0..=left)
                     .map_err(|error| error.note("(the part of the budget that is not leased)"));
             };
-            // ORDERING: Acquire pairs with the Release in `Drop`: a thread that has the budget which a lease
-            // gave back finds the tokens that it gave back before. loom-tests: leases::successor_finds_the_returned_tokens.
+            // ORDERING: Acquire pairs with the Release in `Drop`: a thread that claims budget which a lease returned
+            // finds the tokens that the lease returned first. loom-tests: leases::successor_finds_the_returned_tokens.
             match self.unleased.compare_exchange_weak(left, after, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
                 Err(newer) => left = newer,
@@ -197,11 +197,12 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
 
 /// The tokens of one thread or task, taken from the limiter many at a time.
 ///
-/// While they last, a check is a subtraction, without an atomic and without a look at the clock.
+/// While they last, a check is a subtraction, which touches no atomic and reads no clock.
 ///
-/// A lease holds up to its size. A check that finds too few tokens in it also takes from the bucket, and refills the
-/// lease. Only its owner can spend the tokens: an idle lease strands them until it is [emptied](Lease::give_back) or
-/// dropped. A lease that is leaked (by `mem::forget`) keeps its part of the budget for ever.
+/// A lease holds up to its size. A check that finds too few tokens in the lease takes the rest from the bucket, and
+/// refills the lease. Only its owner can spend the tokens: an idle lease strands them until it is
+/// [emptied](Lease::give_back) or dropped. A lease that is leaked (by `mem::forget`) keeps its part of the budget for
+/// ever.
 ///
 /// Its tokens do not expire, and a change of the quota does not touch them.
 #[derive(Debug)]
@@ -277,7 +278,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         Ok(LeaseReservation { lease: self, n })
     }
 
-    /// Corrects the cost of a call, which spent `taken` tokens, to those that it `used`.
+    /// Corrects the cost of a call that spent `taken` tokens to the number that it `used`.
     ///
     /// The unused tokens go to the lease as far as it has room, and beyond that to the bucket. An excess is spent
     /// from the lease, and beyond that charged to the bucket.
@@ -304,7 +305,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
-            // The bucket may be below empty: a lower quota can put it there while tokens are held.
+            // The bucket may be below empty: a lower quota can put it there while the lease holds tokens.
             leasing.bucket.give_back(self.held, clock);
             self.held = 0;
         }
@@ -325,8 +326,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     fn drop(&mut self) {
-        // The tokens are given back before the budget. Otherwise another lease could fill up while they are still to
-        // come back.
+        // The tokens are given back before the budget. Otherwise another lease could fill up before these tokens come
+        // back.
         self.give_back();
         // ORDERING: Release, as `LeasingBucket::claim` says.
         self.limiter.limiter().parts().0.unleased.fetch_add(self.size.into(), Ordering::Release);
@@ -344,7 +345,7 @@ pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
 }
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
-    /// Corrects the number of tokens spent to those that the call `used`.
+    /// Corrects the number of tokens spent to the number that the call `used`.
     ///
     /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
     ///   by [`refund`](crate::RateLimiter::refund).
@@ -359,7 +360,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
     }
 }
 
-/// Returns the quota of a bucket that leaves `budget` tokens of its burst to others.
+/// Returns `quota` without the `budget` tokens of its burst that leases or stripes may hold.
 pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfRange> {
     let burst = quota.burst_size();
     check!(check_count("budget", budget as u64, 1..=u64::MAX));
@@ -367,14 +368,14 @@ pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfR
     Ok(quota.burst(burst - budget))
 }
 
-/// Returns the quota of a bucket together with the budget that it leaves to others.
+/// Returns the whole quota: the bucket's, with the budget of leases or stripes added to its burst.
 pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
     let quota = bucket.quota();
-    // The sum was the burst of a quota before, so it fits.
+    // The sum is the burst of the quota that was set, so it fits.
     quota.burst(quota.burst_size() + budget)
 }
 
-/// Returns the quota to put in force for a bucket that leaves `budget` tokens of its burst to others.
+/// Returns the quota that [`set_aside`] returns, but with the error of a change of quota.
 pub(super) fn beside(quota: Quota, budget: u32) -> Result<Quota, SetQuotaError> {
     set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)
 }

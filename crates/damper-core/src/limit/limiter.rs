@@ -5,7 +5,7 @@ use crate::gate::Forecast;
 
 /// Decides on tokens at once, without a key.
 ///
-/// All limiters of damper without keys implement it, and sets of limiters do. So can limiters of your own.
+/// All limiters of damper without keys implement this trait, sets of limits included. Limiters of your own can too.
 ///
 /// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` if the limiter
 /// is chosen at run time. References, `Box`es and `Arc`s of limiters are limiters.

@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 
 /// A reference to a limiter that a [`Reservation`](super::Reservation) or a [`Lease`](super::Lease) can hold.
 ///
-/// It is a plain reference, or an `Arc` if the reservation or the lease has to outlive the borrow. The trait is
-/// damper's own: other crates name it as a bound, and cannot implement it.
+/// It is a plain reference, or an `Arc` if the reservation or the lease has to outlive the borrow. Other crates can
+/// name the trait as a bound, but cannot implement it.
 pub trait LimiterRef: Sealed {
     /// The limiter's algorithm.
     type Algorithm;

@@ -3,21 +3,21 @@
 // | file | idea |
 // |---|---|
 // | `limiter` | `Limiter`: the trait of all limiters without keys |
-// | `limiter_ref` | a reference to a limiter, plain or an `Arc` |
+// | `limiter_ref` | `LimiterRef`: a reference to a limiter, plain or an `Arc` |
 // | `rate_limiter` | a limit: an algorithm and a clock |
 // | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
 // | `leaky_bucket` | the token bucket, counted by what is taken instead of what is left |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
-// | `windows` | the common parts of these two: the line of windows, and the decision on a word of counts |
+// | `windows` | the common parts of these two: the timeline of windows, and the decision on a word of counts |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | the word of an algorithm: the loop around a decision, the compare-and-swap, the offset of refunds |
+// | `one_word` | `OneWord`: the word of an algorithm, the loop that decides and swaps it, and the count of refunds |
 // | `per_key` | the algorithms on words that the keyed table keeps |
-// | `by_plan` | a word of the keyed table under a plan that comes with each call |
+// | `by_plan` | `ByPlan`: a bucket of the keyed table under a plan that comes with each call |
 // | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
 // | `waiting` | waiting for tokens, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where few other threads write |
-// | `expiring_lease` | tokens of a bucket that processes share, which one of them holds until an instant |
+// | `expiring_lease` | tokens that one process holds until an instant, from a bucket that processes share |
 // | `limit_set` | several limits in one decision |
 // | `unsettled` | how much of a limit is reserved and not settled yet |
 // | `pausable` | a limiter that a server's `Retry-After` stops |

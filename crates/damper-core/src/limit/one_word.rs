@@ -47,7 +47,9 @@ pub(super) struct Observed<L> {
 /// The change that a decision makes to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
-    /// Replaces the word by this one. The answer counts if no other thread changed the word first.
+    /// Replaces the word by the given one.
+    ///
+    /// The answer is returned only if no other thread changed the word first.
     Put(u64, T),
     /// Leaves the word alone.
     Keep(T),
@@ -77,21 +79,22 @@ impl<L> OneWord<L, Drip> {
         }
     }
 
-    /// Prepares for a later change to the quota `largest`. Call it before the first use.
+    /// Makes the line able to change to the quota `largest` later. Call it before the first use.
     pub(super) const fn make_room_for(&mut self, largest: Quota) {
         self.quota.make_room_for(largest);
     }
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by the units that `missing` returns for the line, the word and the position.
+    /// Moves the line forward by as many units as `missing` returns.
     ///
-    /// Returns the line and these units.
+    /// `missing` gets the line, the word and the present position. The result is the line and these units.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
-            // The offset is loaded before the word. If the swap then succeeds, the offset was the same throughout.
+            // The offset is loaded before the word. If the swap of the offset then succeeds, the offset was the same
+            // throughout.
             let offset = self.drip.before_refund();
             if let Some((line, word, at)) = self.read(epoch, line, clock) {
                 let units = missing(&line, word, at.wrapping_add(offset));
@@ -139,7 +142,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Reads the inputs of a decision once, for the fast path.
     ///
-    /// Returns `None` if the line has not started, the quota has no limit, or it changed meanwhile.
+    /// Returns `None` if the line has not started, or if the quota has no limit or changed meanwhile.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, because it computes the \
@@ -162,7 +165,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Look { epoch, word: self.word.load(Ordering::Relaxed) })
     }
 
-    /// Completes `look` by the clock's reading `now`, which was made after it.
+    /// Completes `look` with the clock's reading `now`, which must have been made after the look.
     ///
     /// Returns `None` if the quota changed meanwhile.
     ///
@@ -180,7 +183,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Observed { line, word: look.word, at: at.wrapping_add(offset), offset })
     }
 
-    /// Takes the judged tokens unless the word has changed, and returns whether it did.
+    /// Takes the judged tokens unless the word has changed, and returns whether it took them.
     ///
     /// It may fail spuriously.
     #[inline]
@@ -201,12 +204,11 @@ impl<L: Line, D: Offset> OneWord<L, D> {
     /// Returns `None` if the quota changed meanwhile.
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
-        // The word is loaded before the clock is read. So a thread that is stopped between the two never finds the word
-        // beyond the deepest debt. Only if the clock stepped back does it. loom-tests:
-        // bucket::stale_reading_keeps_legal_debt.
-        // ORDERING: Relaxed, because the Acquire fence in `is_current` follows it, and pairs with the Release of
-        // `replace`: a thread that reads a word written in a later epoch sees that epoch there, and does not judge the
-        // word by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
+        // The word is loaded before the clock is read. So a thread that is stopped between the two finds the word
+        // beyond the deepest debt only if the clock stepped back. loom-tests: bucket::stale_reading_keeps_legal_debt.
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` follows this load. The fence pairs with the
+        // Release of `replace`: if the word was written in a later epoch, `is_current` sees that epoch, and the word is
+        // not judged by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
         let word = self.word.load(Ordering::Relaxed);
         let at = line.reading(clock.now());
         self.quota.is_current(epoch).then_some((line, word, at))
@@ -252,7 +254,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
                         }
                     }
                     Step::Keep(answer) => return answer,
-                    // Look again, whether this swap healed the word or another thread changed it first.
+                    // Decide again, whether this swap healed the word or another thread changed it first.
                     Step::Heal(healed) => _ = self.replace(observed.word, healed),
                 }
             }
@@ -298,7 +300,7 @@ impl Offset for () {
 ///
 /// - A decision reads the word, then the clock, then the offset. If it read the offset before the word, a legal debt
 ///   could look like one left by a clock that stepped back, and would be healed away. If it read the offset before the
-///   clock, refunds from before the reading of the clock could exceed the bound below.
+///   clock, the tokens taken could exceed the bound below, by the refunds between these two reads.
 /// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds at
 ///   most the distance from the position to the word, so that it never fills a bucket beyond full.
 /// - A roll-back lowers the word. It leaves the offset out when it computes how many tokens the line has brought since
@@ -321,9 +323,9 @@ impl Drip {
 
     /// Returns the offset that a refund starts from. Call it before reading the word.
     fn before_refund(&self) -> u64 {
-        // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another also sees the
-        // word which that one saw. With an older word the bucket would look full, and the refund would be lost.
-        // loom-tests: bucket::racing_refunds_all_arrive.
+        // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another refund also
+        // sees the word that the other one saw. By an older word the bucket would look full, and the refund would be
+        // lost. loom-tests: bucket::racing_refunds_all_arrive.
         self.offset.load(Ordering::Acquire)
     }
 
@@ -338,9 +340,9 @@ impl Drip {
 impl Offset for Drip {
     #[inline]
     fn offset(&self) -> u64 {
-        // ORDERING: Relaxed, because the Acquire fence in `is_current` lies between the load of the word and this one. It
-        // pairs with the Release of `OneWord::replace`: a thread that reads a word sees no older offset than its writer.
-        // loom-tests: bucket::old_offset_keeps_legal_debt.
+        // ORDERING: Relaxed, because the Acquire fence in `is_current` lies between the load of the word and this one.
+        // That fence pairs with the Release of `OneWord::replace`: a thread that reads a word sees no older offset than
+        // the thread that wrote the word. loom-tests: bucket::old_offset_keeps_legal_debt.
         self.offset.load(Ordering::Relaxed)
     }
 }

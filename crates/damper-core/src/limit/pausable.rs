@@ -13,7 +13,7 @@ use core::time::Duration;
 /// The longest pause, in ticks. With ticks of a nanosecond it is 146 years.
 const LONGEST: u64 = 1 << 62;
 
-/// The content of `until` before the first pause.
+/// The value of the field `until` before the first pause.
 const NEVER_PAUSED: u64 = 0;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -28,8 +28,8 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 ///
 /// A pause only grows. One that would end earlier than the present pause changes nothing. No pause can be ended early,
 /// because the server may have asked another caller to wait longer. During a pause no tokens are taken, and they refill
-/// as usual. A refusal during a pause gives the rest of the pause. The limiter itself is asked only after the pause,
-/// and may refuse then.
+/// as usual. A refusal during a pause gives the rest of the pause as its wait. The limiter itself is asked only after
+/// the pause, and may refuse then.
 ///
 /// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
 /// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it
@@ -37,10 +37,10 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 ///
 /// # Clocks
 ///
-/// The end of a pause is exact to the clock's tick. If the clock steps back or wraps, no pause gets longer than the
-/// longest one so far and the clock's [`max_step_back`](Clock::max_step_back) together: an end further ahead than
-/// that counts as passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0)
-/// no pause ends.
+/// The end of a pause is exact to the clock's tick. If the clock steps back or wraps, no pause gets longer than the sum
+/// of the longest pause so far and the clock's [`max_step_back`](Clock::max_step_back): an end further ahead than this
+/// sum counts as passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0) no
+/// pause ends.
 ///
 /// # Examples
 ///
@@ -119,9 +119,9 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Lets a growing share of the calls ask the limiter after a pause. Default: all calls at once.
     ///
-    /// The ramp begins when the pause ends, so the callers that have waited for that do not all come at once. Calls are
-    /// spread as by a [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call gives the
-    /// time until twice as many calls pass. A later pause begins a ramp of its own.
+    /// The ramp begins when the pause ends, so the callers that have waited for its end do not all come at once. Calls
+    /// are spread as by a [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call gives
+    /// the time until twice as many calls pass. A later pause begins a ramp of its own.
     ///
     /// # Errors
     ///
@@ -214,8 +214,9 @@ impl<L, C: Clock> Pausable<L, C> {
 
     #[cold]
     fn rest_until(&self, until: u64) -> Option<Ticks> {
-        // The clock is read after `until`. By an earlier reading, a pause that began since would lie too far ahead,
-        // as if the clock had stepped back. loom-tests: pausable::pause_that_grows_while_it_is_read_still_stands.
+        // The clock is read after `until`. Seen from an earlier reading, the end of a pause that began since would lie
+        // too far ahead, as if the clock had stepped back. loom-tests:
+        // pausable::pause_that_grows_while_it_is_read_still_stands.
         match self.ahead(until, self.clock.now()) {
             0 => None,
             ticks => Some(Ticks::new(ticks)),
@@ -225,10 +226,10 @@ impl<L, C: Clock> Pausable<L, C> {
     /// Returns how many ticks after `now` the pause ends, or 0 if it has ended.
     fn ahead(&self, until: u64, now: u64) -> u64 {
         let ahead = until.wrapping_sub(now);
-        // The extra tick is for an end that `pause_for` moved by one. An end in the past seems to lie more than 2^63
-        // ticks ahead.
+        // The extra tick is for an end that `pause_for` moved by one. An end in the past wraps: it seems to lie more
+        // than 2^63 ticks ahead, so it exceeds `farthest`.
         let skew = self.clock.max_step_back().saturating_add(1);
-        // ORDERING: Relaxed: `until` was read before with Acquire, which orders it.
+        // ORDERING: Relaxed: the caller loaded `until` with Acquire, which orders this load after that one.
         let farthest = self.longest.load(Ordering::Relaxed).saturating_add(skew).min(i64::MAX as u64);
         if until == NEVER_PAUSED || ahead > farthest { 0 } else { ahead }
     }
@@ -237,9 +238,9 @@ impl<L, C: Clock> Pausable<L, C> {
         Frequency::from_hertz(self.clock.frequency())
     }
 
-    /// Returns the refusal of `n` tokens while the limiter is paused or returns from a pause.
+    /// Returns the refusal of `n` tokens by a pause, or by the ramp after it.
     ///
-    /// `turn` takes the next turn of the ramp, or only looks at it.
+    /// `turn` decides whether the ramp lets this call pass: it takes the call's turn, or only looks at it.
     #[inline]
     fn refusal(&self, n: u32, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Denied> {
         // ORDERING: Acquire, as in `rest`.
@@ -259,7 +260,8 @@ impl<L, C: Clock> Pausable<L, C> {
     fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
         let ramp = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
-        // A pause that counts as passed although its end is ahead has ended long ago, and so has its ramp.
+        // If the pause counts as passed although its end lies ahead, the difference wraps to a long time, so the ramp
+        // has ended too.
         let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
         let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
         let stage = ramp.stage_at(elapsed)?;
@@ -285,7 +287,7 @@ impl<L, C: Clock> Pausable<L, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are there and the limiter is not paused, else none.
+    /// Takes `n` tokens if all of them are available and the limiter is not paused, else none.
     ///
     /// It works as the limiter's own `check_n` does. A call for 0 tokens is always allowed.
     ///

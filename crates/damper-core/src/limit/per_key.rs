@@ -1,7 +1,7 @@
 //! The algorithms in the keyed table.
 //!
-//! The bucket of a key has 56 bits there. [`PerKey`] has the operations that the table needs. [`UnderQuota`] decides
-//! under the quota of a *tier*. (A tier is one of the table's quotas, with its line.)
+//! The table stores the bucket of a key as a *level* of 56 bits. [`PerKey`] has the operations that the table needs.
+//! [`UnderQuota`] decides under the quota of a *tier*, which is one of the table's quotas with its [line](Line).
 
 use super::token_bucket::TokenLine;
 use super::{Allowed, Denied, TokenBucket, Usage};
@@ -9,12 +9,12 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::signed;
 use crate::time::{Clock, Ticks};
 
-/// The number of bits of a level, the part of a word that the table stores.
+/// The number of bits of a level, the form in which the table stores a bucket.
 pub(crate) const LEVEL_BITS: u32 = 56;
 
 /// The most units that a bucket may owe: a quarter of those after which levels wrap.
 ///
-/// A level further ahead could be mistaken for one that lies behind.
+/// A level further ahead of the clock's position could be mistaken for one that lies behind it.
 const MOST_OWED: u64 = 1 << (LEVEL_BITS - 2);
 
 /// An algorithm that a [`KeyedLimiter`](crate::KeyedLimiter) can apply to every key.
@@ -27,8 +27,9 @@ impl<A: UnderQuota> KeyedAlgorithm for A {}
 /// An algorithm of the buckets that the keyed table keeps.
 ///
 /// A *level* is the form in which the table stores a bucket. A *word* is a level, decoded at a reading of the clock.
+/// `at` is always the position of that reading on the line.
 pub trait PerKey {
-    /// The line of the table's tiers.
+    /// The type of the lines on which the table's quotas are counted.
     type Line: Line;
 
     /// Whether the algorithm counts by windows.
@@ -40,7 +41,7 @@ pub trait PerKey {
     /// Returns the start of a tier's line.
     fn line_start(alignment: Alignment) -> LineStart;
 
-    /// Returns the word of a level. A level out of the range of debts counts as an idle bucket.
+    /// Returns the word of a level. A level too far ahead to be a debt counts as an idle bucket.
     fn word(line: &Self::Line, level: u64, at: u64, clock: &impl Clock) -> u64;
 
     /// Returns whether a check of one token would be refused now. It is `false` if only calls know the quota.
@@ -49,7 +50,7 @@ pub trait PerKey {
     /// Returns the wait until the bucket owes nothing.
     fn resets_in(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Ticks;
 
-    /// Returns how much the bucket owes, in units of the time that repaying takes, or 0 if it owes nothing.
+    /// Returns how much the bucket owes, as a measure of the time until it is repaid; 0 if it owes nothing.
     ///
     /// Only weights of one tier can be compared.
     fn weight(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> u64;
@@ -65,7 +66,7 @@ pub trait PerKey {
     /// Returns the word of a bucket that owes nothing.
     fn idle(line: &Self::Line, at: u64) -> u64;
 
-    /// Returns the debt of a word in terms that hold for another quota too.
+    /// Returns the debt of a word in a form that another quota can take over.
     fn owed(line: &Self::Line, word: u64, at: u64, clock: &impl Clock) -> Debt;
 
     /// Returns the word of a bucket that owes at least `owed`, up to a quarter of the range of levels.
@@ -91,7 +92,7 @@ pub trait UnderQuota: PerKey {
         clock: &impl Clock,
     ) -> Option<Result<(u64, Allowed), Denied>>;
 
-    /// Returns the word after taking `n` tokens. It is the same word if nothing has to be written.
+    /// Returns the word after taking `n` tokens, or `word` itself if nothing has to be written.
     fn take(line: &Self::Line, word: u64, at: u64, n: u32, clock: &impl Clock) -> Result<(u64, Allowed), Denied>;
 
     /// Returns the position of a take, which `roll_back` needs.
@@ -141,7 +142,7 @@ impl PerKey for TokenBucket {
     #[inline]
     fn owes(line: &TokenLine, level: u64, at: u64, clock: &impl Clock) -> bool {
         let ahead = ahead(level, at);
-        // A level behind the position, or out of the range of debts, owes nothing.
+        // A level behind the position, or too far ahead to be a debt, owes nothing.
         ahead > 0 && TokenLine::debt(line.word_ahead(ahead, at, clock), at) > 0
     }
 
@@ -222,7 +223,7 @@ impl UnderQuota for TokenBucket {
     }
 }
 
-/// The debt of a bucket, in terms that hold on the line of another quota.
+/// The debt of a bucket, in a form that another quota can take over.
 ///
 /// It is a time, or a number of tokens if one of the two quotas refills nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -239,7 +240,7 @@ impl Debt {
     /// A debt of more than any key can owe.
     pub(crate) const EVERYTHING: Self = Self { wait: Ticks::NEVER, tokens: u128::MAX };
 
-    /// Returns the debt that the next owner of a slot inherits: everything, if this one is never repaid.
+    /// Returns the debt that the next owner of a slot inherits: the greatest, if this debt is never repaid.
     pub(crate) fn inherited(self) -> Self {
         if self.wait == Ticks::NEVER { Self::EVERYTHING } else { self }
     }

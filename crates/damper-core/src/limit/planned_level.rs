@@ -5,11 +5,12 @@
 //! as every token bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that
 //! is exact.
 //!
-//! **When plans mix on one level**, each plan alone still allows no more than its quota. A key that changes from plan 1
-//! to plan 2 gets at most `B2·(1 - W1/W2) + 1` tokens more than the greater burst and what the rates bring. `B2` is the
-//! burst of plan 2. `W1` and `W2` are the times in which the bursts of the two plans are refilled. With equal times the
-//! key gets none more. A check does not cut a debt to the depth of a shallower plan. When it did, a client that changed
-//! its plan with each request made 1,895 calls an hour under a plan of one a day. Only `replanned` cuts a debt, once.
+//! **When plans mix on one level**, each plan alone still allows no more than its quota. Together they may allow a
+//! little more. Let `B2` be the burst of plan 2, and `W1` and `W2` the times in which the bursts of plans 1 and 2 are
+//! refilled. Then a key that changes from plan 1 to plan 2 gets at most `B2·(1 - W1/W2) + 1` tokens more than the
+//! greater burst plus what the rates bring. A check does not cut a debt to the deepest debt of its own plan. When it
+//! did, a client that changed its plan with each request made 1,895 calls an hour under a plan of one a day. Only
+//! `replanned` cuts a debt, once.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, Usage};
@@ -23,7 +24,7 @@ const SEVERAL: u64 = 0;
 /// A bucket, decoded under a plan.
 struct Bucket {
     line: TokenLine,
-    /// The position of the reading.
+    /// The position at the clock's reading.
     here: u64,
     /// The position at which the bucket is full.
     word: u64,
@@ -39,7 +40,7 @@ impl Bucket {
         Self { line, here, word }
     }
 
-    /// Returns the word after taking `n` tokens and how many are left, if these are `keep` or more.
+    /// Returns the word after taking `n` tokens and how many are left, if at least `keep` are.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
@@ -59,7 +60,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the level of this bucket with another word.
+    /// Returns the level that stores this bucket with `word` in place of its own.
     #[inline]
     fn level<L: PlannedLevel + ?Sized>(&self, tag: u64, word: u64, at: u64) -> u64 {
         let wait = self.line.wait(TokenLine::debt(word, self.here));
@@ -69,10 +70,10 @@ impl Bucket {
 
 /// A layout of the levels of buckets under plans, and the decisions on such levels.
 pub(crate) trait PlannedLevel {
-    /// The beat at which the bucket is full, modulo the field's size.
+    /// The field of the instant at which the bucket is full, in beats, the unit of time of plans. It wraps.
     const FULL_AT: Field;
 
-    /// The tag of the plan under which all of the debt was taken.
+    /// The field of the tag of the plan under which all of the debt was taken.
     ///
     /// It is `None` where all calls bring the same plan.
     const TAG: Option<Field>;
@@ -96,7 +97,7 @@ pub(crate) trait PlannedLevel {
         Self::TAG.map_or(0, |field| field.put(tag)) | Self::FULL_AT.put(at.wrapping_add(beats))
     }
 
-    /// Returns `level`, or that of an idle bucket if it owes more than any plan that `line` knows of allows.
+    /// Returns `level`, or an idle bucket's level if `level` owes more than any plan that `line` knows of allows.
     ///
     /// Such a level was left by a clock that stepped back, or was written so long ago that instants have wrapped since.
     #[inline]
@@ -134,7 +135,7 @@ pub(crate) trait PlannedLevel {
         match bucket.take(n, keep) {
             Some(_) if plan.is_unlimited() => None,
             Some((after, left)) => Some(Ok((bucket.level::<Self>(Self::tag_after(level, at, plan), after, at), left))),
-            // The clock of such a bucket may have stepped back. The slow path heals it.
+            // The clock of a bucket below empty may have stepped back. The slow path heals its level.
             None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
             // The slow path refuses a sum that overflows. `bucket` is passed to no function here, because it would have
             // to be in memory for that.
@@ -142,9 +143,9 @@ pub(crate) trait PlannedLevel {
         }
     }
 
-    /// Returns the level after taking `n` tokens and how many are left, if these are `keep` or more.
+    /// Returns the level after taking `n` tokens and how many are left, if at least `keep` are.
     ///
-    /// It is the same level if nothing has to be written.
+    /// It returns `level` itself if nothing has to be written.
     fn take(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Result<(u64, u32), Denied> {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let (after, left) = bucket.take(n, keep).ok_or_else(|| bucket.denied(n, keep))?;
@@ -170,8 +171,8 @@ pub(crate) trait PlannedLevel {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        // If all of the debt is under another plan, `replanned` may have converted it. A token then lasts another time
-        // than under `plan`, so none is given back.
+        // If all of the debt was taken under another plan, `replanned` may have converted it. A token then takes
+        // another time to arrive than under `plan`, so none is given back.
         if plan.is_unlimited()
             || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
         {
@@ -214,7 +215,7 @@ pub(crate) trait PlannedLevel {
         let (bits, mut line) = (bucket.line.timeline().fraction_bits(), new.line::<TokenLine>());
         let here = line.reading(at);
         let deepest = u128::from(line.timeline().units(line.timeline().deepest_debt()));
-        // Fraction bits are below 64 - 18, and a debt is below 2^46 positions.
+        // Fraction bits are below 64 - 18, and a debt is below 2^46 positions, so the shift does not overflow.
         let owed = (u128::from(owed) << line.timeline().fraction_bits()).div_ceil(1 << bits).min(deepest);
         Bucket { line, here, word: here }.level::<Self>(to, here.wrapping_add(owed as u64), at)
     }

@@ -271,7 +271,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Forgets all tokens taken: the limit is full again.
+    /// Forgets all tokens taken, so that all of the burst is available again.
     ///
     /// Use it, for instance, for a customer who was refused because of a fault. Callers that wait for tokens get theirs
     /// at once, in addition to the full burst. Tokens that another call takes during the reset may or may not be
@@ -388,8 +388,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// [`set_quota`](Self::set_quota) instead keeps the number of *missing* tokens, and so adds the difference of the
     /// bursts at once. A fleet that moves a quota between its members would then allow that difference twice.
     ///
-    /// A check during the change may be refused although tokens are available. No check gets a token that neither of
-    /// the quotas allows.
+    /// A check during the change may be refused although tokens are available. No check gets a token that neither the
+    /// old nor the new quota allows.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@
 //!
 //! | field | bits | unit | |
 //! |---|---|---|---|
-//! | CURRENT | 16-24 | tokens | the tokens taken in that window |
-//! | PREVIOUS | the same | tokens | the tokens taken in the previous window |
-//! | WINDOW NUMBER | the rest, 16-32 | windows | of the quota's line; wraps, see `CountedWindow` |
+//! | CURRENT | 16-24 | tokens | the tokens taken in the window |
+//! | PREVIOUS | as CURRENT | tokens | the tokens taken in the window before |
+//! | WINDOW NUMBER | the rest, 16-32 | windows | the number of this window; wraps, see `CountedWindow` |
 //!
 //! The counts have as many bits as the initial limit needs, and at least 16.
 
@@ -52,11 +52,11 @@ const LARGEST_LIMIT: u64 = (1 << *COUNT_BITS.end()) - 1;
 /// Apart from the quota the whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the
 /// window. For limits of 2^16 and more, the counts have up to 24 bits and the number has the rest. The number wraps. A
 /// limiter that was idle until half of all numbers had passed may count old tokens for some windows. Half of the
-/// numbers are 2^31 windows for a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (They must also last longer than
-/// the clock may step back. With 24 bits and the default clock, a window must be longer than 31 ns.) A clock that steps
-/// back by more than it should opens no window a second time, and the current one ends after at most two windows. A
-/// change of the quota keeps the counts. The current window then ends sooner if the new windows are shorter, and later
-/// if they are longer.
+/// numbers are 2^31 windows for a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (Half of the numbers must also
+/// last longer than the clock may step back. With 24 bits and the default clock, a window must be longer than 31 ns.) A
+/// clock that steps back by more than its [`max_step_back`](crate::Clock::max_step_back) opens no window a second time,
+/// and the current one ends after at most two windows. A change of the quota keeps the counts. The current window then
+/// ends sooner if the new windows are shorter, and later if they are longer.
 ///
 /// # Examples
 ///
@@ -81,7 +81,7 @@ pub struct SlidingCounter {
     fields: SlidingCounterFields,
 }
 
-/// The fields of a limiter's word, or of a *level*: the part of a word that the keyed table stores.
+/// The fields of a limiter's word, or of a *level*, the form in which the keyed table stores a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlidingCounterFields {
     current: Field,
@@ -137,7 +137,9 @@ impl WindowFields for SlidingCounterFields {
 }
 
 impl SlidingCounts {
-    /// Returns the part of the previous count that still counts, in 2^-F tokens. It is below 2^84.
+    /// Returns the part of the previous count that still counts, in 2^-F tokens.
+    ///
+    /// F is the number of the line's fraction bits. The result is below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
         // Until this window begins, the whole previous count counts. A position is rounded down to units, so `ends_in`
@@ -173,7 +175,7 @@ impl windows::WindowCounts for SlidingCounts {
 
     #[inline]
     fn left(&self, line: &WindowLine) -> u32 {
-        // The result is below 2^92.
+        // Both numbers are below 2^92, so they do not overflow.
         let limit = u128::from(line.limit()) << line.fraction_bits();
         let used = (u128::from(self.current) << line.fraction_bits()) + self.weighted(line);
         (limit.saturating_sub(used) >> line.fraction_bits()) as u32
@@ -184,7 +186,8 @@ impl windows::WindowCounts for SlidingCounts {
         match (self.previous, self.current) {
             (0, 0) => Ticks::ZERO,
             (_, 0) => line.wait(self.window.ends_in),
-            // The sum is at most 2^63, half of all positions, and two windows of 2^60.
+            // The sum does not overflow: `ends_in` is at most 2^63, half of all positions, plus a window, and a window
+            // is at most 2^57.
             _ => line.wait(self.window.ends_in + line.window()),
         }
     }
@@ -198,9 +201,9 @@ impl windows::WindowCounts for SlidingCounts {
         } else {
             (self.current, there, self.window.ends_in + line.window())
         };
-        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` is at most `room`, both
-        // in parts of a token (`weighted` explains the -1). `rest` is at most a window, because `count` exceeds `room`:
-        // otherwise the tokens would be allowed now, or the current count would leave room for them.
+        // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` is at most `room`,
+        // both in units of 2^-F tokens (`weighted` explains the -1). `rest` is at most a window, because `count`
+        // exceeds `room`: otherwise the tokens would be allowed now, or the current count would leave room for them.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }
@@ -277,7 +280,7 @@ impl Algorithm for SlidingCounter {
 
     fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         if u64::from(quota.limit()) > self.fields.current.max() && !quota.is_unlimited() {
-            // The maximum is at most 2^24 - 1, so it fits.
+            // The maximum is at most 2^24 - 1, so it fits a `u32`.
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: self.fields.current.max() as u32 });
         }
         self.word.prepare_quota(quota, clock)

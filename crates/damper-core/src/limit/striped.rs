@@ -1,7 +1,8 @@
 //! Stripes: tokens that are taken many at a time and spent where few other threads write.
 //!
-//! Beside one bucket stand as many stripes as there are processors. A thread spends from its preferred stripe. It refills
-//! an empty one from the bucket, and turns to the other stripes only if the bucket is empty too.
+//! Beside one bucket there are as many *stripes*, words that hold tokens, as there are processors. A thread spends from
+//! its preferred stripe. If that stripe is empty, the thread refills it from the bucket. It turns to the other stripes
+//! only if the bucket is empty too.
 //!
 //! The word of a stripe, whose fields are together at most `share` tokens:
 //!
@@ -40,10 +41,10 @@ const MOST_STRIPES: usize = 64;
 /// It distributes its tokens to stripes. So most checks read no clock and write only to a cache line that no other core
 /// uses.
 ///
-/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest. A cost above what the
-/// bucket can hold is always refused, as one that exceeds the burst. Bucket and stripes together keep the quota. A check looks at the bucket and at the stripes one after another,
-/// and is refused only if all of them together have too few tokens. It does not see tokens that another thread is moving
-/// between them at that moment.
+/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest. A cost above what the bucket can
+/// hold is always refused, as one that exceeds the burst. Bucket and stripes together allow no more than the quota. A
+/// check looks at the bucket and at the stripes one after another, and is refused only if all of them together have too
+/// few tokens. It does not see tokens that another thread is moving between them at that moment.
 ///
 /// # Examples
 ///
@@ -94,9 +95,9 @@ impl<C: Clock> Striped<C> {
         Self::with_stripes(quota, budget, processors.min(MOST_STRIPES), clock)
     }
 
-    /// Creates a limiter with as many stripes as `stripes` says, which share the budget equally.
+    /// Creates a limiter with a given number of stripes, which share the budget equally.
     ///
-    /// The remainder stays with the bucket.
+    /// The remainder of this division stays in the bucket.
     ///
     /// # Errors
     ///
@@ -147,12 +148,12 @@ impl<C: Clock> Striped<C> {
         loop {
             let stripe = Stripe(&self.stripes[place]);
             let word = stripe.load();
-            // A stripe holds and lends at most its share.
+            // A stripe holds and lends at most its share, so both numbers fit a `u32`.
             let (tokens, out) = (TOKENS.get(word) as u32, OUT.get(word) as u32);
             if n > tokens
                 && let Err(denied) = self.bucket.has(n, &self.clock)
             {
-                // Nothing is written until it is clear that there are enough tokens.
+                // Nothing is written until it is clear that the bucket and the stripes have enough tokens.
                 if denied.exceeds_burst() {
                     return Err(denied);
                 }
@@ -162,7 +163,7 @@ impl<C: Clock> Striped<C> {
             let room = self.share - tokens - out;
             let claimed = if n > tokens { word + OUT.put(room.into()) } else { word - u64::from(n) };
             if !stripe.replace(word, claimed) {
-                // Another thread uses this stripe too.
+                // Another thread uses this stripe too, so this one moves on to the next stripe.
                 place = affinity::move_on(place, self.stripes.len());
                 continue;
             }
@@ -177,7 +178,7 @@ impl<C: Clock> Striped<C> {
         }
     }
 
-    /// Takes `n` tokens from several stripes, and what they lack from the bucket.
+    /// Takes `n` tokens from several stripes, and from the bucket what the stripes lack.
     fn gather(&self, first: usize, n: u32) -> Result<(), Denied> {
         let mut gathered = [0; MOST_STRIPES];
         let mut missing = n;
@@ -220,7 +221,7 @@ impl<C: Clock> Striped<C> {
 
     /// Returns the tokens in all stripes, read one after another.
     fn held(&self) -> u32 {
-        // The sum may count tokens twice that moved between stripes meanwhile.
+        // Tokens that move between stripes meanwhile may be counted twice.
         self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
     }
 
@@ -243,8 +244,9 @@ impl<C: Clock> Limiter for Striped<C> {
 
 /// A single stripe.
 ///
-/// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. Tokens fetched for it
-/// were taken from the bucket by a swap with Release, after the room for them was claimed.
+/// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. The room for
+/// fetched tokens is claimed before the swap that takes them from the bucket. That swap has Release, so a thread that
+/// acquires it sees the claim.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {
@@ -258,7 +260,7 @@ impl Stripe<'_> {
         self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes up to `n` tokens and keeps the room for them.
+    /// Takes up to `n` tokens and keeps their room claimed.
     ///
     /// A thread that then gets too few from the bucket puts them back.
     fn borrow(&self, n: u32) -> u32 {
@@ -267,7 +269,7 @@ impl Stripe<'_> {
             let word = self.load();
             let borrowed = TOKENS.get(word).min(n.into());
             if borrowed == 0 || self.replace(word, word - TOKENS.put(borrowed) + OUT.put(borrowed)) {
-                // At most `n`.
+                // It is at most `n`, so the conversion is exact.
                 return borrowed as u32;
             }
         }

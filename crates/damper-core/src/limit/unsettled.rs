@@ -1,12 +1,13 @@
 //! How much of a limit is reserved and not settled yet, in one word.
 //!
-//! Tokens that reservations give back are allowed in addition to the limit's own bound: in any stretch of time, as many
-//! as were unsettled when it began. So the sum that may be given back is bounded here. A reservation beyond the bound
-//! is allowed all the same, and counts as used in full.
+//! A reservation takes its cost at once. When it is *settled* later, it gives back what the call did not use. These
+//! tokens are allowed in addition to the limit's own bound. In any stretch of time they are at most what was unsettled
+//! when the stretch began, so the unsettled sum is bounded here. A reservation beyond the bound is allowed too, but
+//! gives nothing back.
 //!
-//! A reservation that is never settled must not take up the bound for ever. Time is divided into *generations* of the
-//! length of the time-to-live. A reservation may give something back for one time-to-live, and is counted in its own
-//! generation and the next.
+//! A reservation that is never settled must not take up the bound for ever. Time is divided into *generations*, each as
+//! long as the time-to-live of a reservation. A reservation may give something back for one time-to-live, and is
+//! counted in its own generation and the next.
 //!
 //! ```text
 //!  63        44 43       22 21        0
@@ -19,10 +20,10 @@
 //! | BEFORE | 22 | what was reserved in the generation before and is unsettled |
 //! | GENERATION | 20 | the number of the current generation; wraps, after 4 years at two minutes each |
 //!
-//! A thread that was stopped may find a word of a later generation, and then counts in that one. The numbers of
-//! generations wrap, so for one sixteenth of them a word with old counts may look like one of a later generation. The
-//! limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free the count of
-//! another one when it is dropped.
+//! A thread that was stopped may find a word of a later generation. It then counts its reservation in that one. The
+//! numbers of generations wrap, so during one sixteenth of them a word with old counts may seem to be of a later
+//! generation. The limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free
+//! the count of another one when it is dropped.
 
 use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};
@@ -39,7 +40,7 @@ const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word"
 /// The most generations by which a thread that was stopped may be late, as a negative number.
 const LATEST: i64 = -(1 << 16);
 
-/// The unit in which reservations are counted: 2^-14 bursts.
+/// The number of parts in a burst. Reservations are counted in these parts.
 const PARTS_PER_BURST: u32 = 1 << 14;
 
 /// The most bursts that may be unsettled.
@@ -80,21 +81,21 @@ impl UnsettledBounds {
         Ok(Self { time_to_live: ticks(time, clock), ..self })
     }
 
-    /// Counts the cost of a reservation made at the tick `since`, as far as the bound on `word` has room.
+    /// Counts in `word` the cost of a reservation made at the tick `since`, as far as the bound allows.
     pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
-        // A cost is at most the burst, so the parts fit.
+        // A cost is at most the burst, so the parts fit a `u32`.
         let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());
         word.count(u32::try_from(parts).unwrap_or(u32::MAX), self.most, since / self.time_to_live)
     }
 
     /// Returns whether a reservation made at the tick `since` may still give something back.
     pub(crate) fn is_alive(&self, since: u64, now: u64) -> bool {
-        // Another thread's reading may be a little behind `since`.
+        // The difference is signed, because this thread's reading may be a little behind `since`.
         now.wrapping_sub(since) as i64 <= self.time_to_live as i64
     }
 }
 
-/// Returns a number of bursts in parts, rounded down.
+/// Converts a number of bursts to parts, rounded down.
 fn parts_of(bursts: f64) -> u32 {
     // The product is at most 2^22.
     (bursts * f64::from(PARTS_PER_BURST)) as u32
@@ -123,7 +124,7 @@ impl Counted {
     /// Marks a reservation that gives nothing back.
     pub(crate) const NOTHING: Self = Self { parts: 0, generation: 0 };
 
-    /// Returns the tokens that may be given back of a limit with this burst, rounded down.
+    /// Returns how many tokens may be given back to a limit with this burst, rounded down.
     pub(crate) fn tokens(self, burst: u32) -> u32 {
         // Parts are rounded up, so a cost that was counted in full may be given back in full.
         (u64::from(self.parts) * u64::from(burst) / u64::from(PARTS_PER_BURST)) as u32
@@ -138,7 +139,7 @@ impl Unsettled {
     /// Returns the word moved on to `generation`, or unchanged if another thread has moved it further.
     fn in_generation(word: u64, generation: u64) -> u64 {
         let before = match GENERATION.ahead(generation, GENERATION.get(word)) {
-            // A word without counts may be of any generation, also of one years ago.
+            // A word without counts is moved on whatever its generation, which may be years ago.
             _ if CURRENT.get(word) == 0 && BEFORE.get(word) == 0 => 0,
             LATEST..=0 => return word,
             1 => CURRENT.get(word),
@@ -147,16 +148,16 @@ impl Unsettled {
         GENERATION.put(generation) | BEFORE.put(before)
     }
 
-    /// Counts up to `parts` of a reservation, and returns how many it counted in which generation.
+    /// Counts up to `parts` of a reservation, and returns how many it counted and in which generation.
     ///
     /// It counts no part that would bring the sum above `most`.
     fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
-        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in freed room sees the refund
-        // that came before. A count itself publishes nothing.
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in room which a release freed
+        // sees the refund before that release. A count itself publishes nothing.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);
-            // The sum of two fields of 22 bits fits.
+            // The sum of two fields of 22 bits fits a `u32`.
             let unsettled = (CURRENT.get(now) + BEFORE.get(now)) as u32;
             let parts = parts.min(most.saturating_sub(unsettled));
             let counted = Counted { parts, generation: GENERATION.get(now) as u32 };
@@ -182,7 +183,7 @@ impl Unsettled {
             let new = match GENERATION.ahead(GENERATION.get(word), generation.into()) {
                 0 => word - CURRENT.put(parts.min(CURRENT.get(word))),
                 1 => word - BEFORE.put(parts.min(BEFORE.get(word))),
-                // It is not counted any more.
+                // The reservation is not counted any more.
                 _ => return,
             };
             // ORDERING: Release, as `count` says.

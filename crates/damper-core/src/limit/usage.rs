@@ -6,7 +6,7 @@ use core::time::Duration;
 /// How much of a limit is used at one moment. `used + remaining = limit` always holds.
 ///
 /// For a token bucket, the limit is the burst, and the window is the time in which a whole burst is refilled. If the
-/// quota sets no burst, this is its own window.
+/// quota sets no burst, this is the quota's window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -29,7 +29,7 @@ enum Basis {
 }
 
 impl Usage {
-    /// The usage where there is no limit.
+    /// The usage of a limiter that allows everything.
     pub(super) const UNLIMITED: Self = Self {
         quota: Quota::UNLIMITED,
         basis: Basis::Burst,
@@ -38,17 +38,17 @@ impl Usage {
         resets_in: Some(Duration::ZERO),
     };
 
-    /// Creates the usage of a bucket.
+    /// Creates the usage of a token bucket.
     #[inline]
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        // A burst that has just been lowered may be less than what remains.
+        // If the burst was lowered meanwhile, it may be less than what remained before.
         let remaining = remaining.min(quota.burst_size());
         Self { quota, basis: Basis::Burst, remaining, debt: 0, resets_in }
     }
 
-    /// Creates the usage of windows.
+    /// Creates the usage of an algorithm that counts by windows.
     pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        // A limit that has just been lowered may be less than what remains.
+        // If the limit was lowered meanwhile, it may be less than what remained before.
         let remaining = remaining.min(quota.limit());
         Self { quota, basis: Basis::Window, remaining, debt: 0, resets_in }
     }

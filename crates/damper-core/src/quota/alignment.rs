@@ -6,14 +6,14 @@ use core::time::Duration;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The most ticks between the start of a line and a reading.
+/// The most ticks between a [`Timeline`](super::Timeline)'s start and a reading of its clock.
 const MOST_TICKS: u128 = (1 << 63) - 1;
 
 /// The instants at which the windows of a window algorithm begin.
 ///
-/// If the window is no whole number of ticks of the clock, they are accurate to a tick. A limiter aligns its windows
-/// once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift away.
-/// After a change of the window's length, the new windows begin where the current one ends.
+/// If the window is no whole number of ticks of the clock, these instants are accurate to a tick. A limiter aligns its
+/// windows once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift
+/// away. After a change of the window's length, the new windows begin where the current one ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -63,8 +63,8 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // A line spans 2^63 ticks. A window that began longer ago counts as having begun then. It would otherwise seem
-        // to begin in the future.
+        // Ticks are compared by their signed difference. So a window that began 2^63 ticks ago or more would seem to
+        // begin in the future. It counts as having begun 2^63 - 1 ticks ago.
         let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
         now.wrapping_sub(ticks as u64)
     }

@@ -1,18 +1,18 @@
-//! The units of time in which buckets under plans store instants.
+//! The units of time in which the buckets under a [`Plan`](super::Plan) store instants.
 
 use super::SECOND;
 
-/// The number of bits of an instant that is stored in beats of 64 ns.
+/// The number of bits in which an instant is stored if a [beat](Beats) is 64 ns.
 pub(crate) const TIME_BITS: u32 = 48;
 
-/// The number of bits of an instant that is stored in beats of 256 ns.
+/// The number of bits in which an instant is stored if a [beat](Beats) is 256 ns.
 #[cfg(target_has_atomic = "64")]
 pub(crate) const COARSE_TIME_BITS: u32 = 41;
 
 /// A unit of time, the *beat*, and the number of bits in which an instant is stored.
 ///
-/// Instants wrap. Every debt is repaid within a quarter of the time after which they do, and a token takes at least two
-/// beats.
+/// Instants wrap when they exceed these bits. Every debt is repaid within a quarter of the time after which they wrap.
+/// A token takes at least two beats to arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beats {
     nanos: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Beats {
 }
 
 impl Beats {
-    /// The beats of plans: 64 ns, in 48 bits. Instants wrap after 208 days.
+    /// The beats of plans: 64 ns each, with instants of 48 bits, which wrap after 208 days.
     pub(crate) const FINE: Self = Self {
         nanos: 64,
         bits: TIME_BITS,
@@ -30,7 +30,9 @@ impl Beats {
         longest_note: "(a refill takes 52 days or less)",
     };
 
-    /// The beats of a table of words: 256 ns, in 41 bits. Instants wrap after 6.5 days.
+    /// The beats of a [table of words](crate::words): 256 ns each, with instants of 41 bits.
+    ///
+    /// These wrap after 6.5 days.
     #[cfg(target_has_atomic = "64")]
     pub(crate) const COARSE: Self = Self {
         nanos: 256,
@@ -49,12 +51,12 @@ impl Beats {
         SECOND / self.nanos
     }
 
-    /// Returns the most beats in which a debt may be repaid: a quarter of those after which instants wrap.
+    /// Returns the most beats that repaying a debt may take: a quarter of the time until instants wrap.
     pub(crate) const fn longest_debt(self) -> u64 {
         1 << (self.bits - 2)
     }
 
-    /// Returns the shortest time that a token takes, in nanoseconds.
+    /// Returns the shortest time in which a token may arrive, in nanoseconds.
     pub(crate) const fn shortest_token(self) -> u64 {
         2 * self.nanos
     }

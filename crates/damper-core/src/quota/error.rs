@@ -40,14 +40,14 @@ pub enum SetQuotaError {
         /// The largest sum that the limiter accepts.
         most: u64,
     },
-    /// The limit of a window is more than the limiter can count.
+    /// The limit exceeds the number of tokens that the limiter can count in a window.
     LimitTooLarge {
         /// The requested limit.
         limit: u32,
         /// The largest limit that the limiter accepts.
         most: u32,
     },
-    /// The limiter has a slot for each token, and the quota's limit differs from their number.
+    /// The limiter has a slot for each token, and the quota's limit differs from the number of slots.
     ///
     /// Only the window of such a limiter can be changed.
     FixedLimit,

@@ -1,25 +1,26 @@
 //! A quota that can be changed while it is used.
 //!
-//! Its line and its settings are a [`Published`] record, and the *epoch* counts the publications. A decision loads the
-//! epoch, the record, its own word and the clock, in this order. Then it checks that the epoch is still the same, and
-//! swaps the word.
+//! The quota and its *line*, which converts ticks of the clock to tokens ([`timeline`](super::timeline)), are a
+//! [`Published`] record. The *epoch* counts the publications. A decision loads the epoch, the record, the limiter's
+//! word and the clock, in this order. Then it checks that the epoch is still the same, and swaps the word.
 //!
-//! The clock must be read between the two loads of the epoch. Otherwise a reading made after a change could be placed on
-//! the old line, and the resulting word would lie far ahead on a line that has become slower.
+//! The clock must be read between the two loads of the epoch. Otherwise a decision could convert a tick from after a
+//! change by the old line. If the new line is slower, the word written by that decision would lie far ahead of it.
 //!
 //! **A change leaves every word as it is.** It only *bends* the line, which continues from its present position at the
-//! new rate. A slower line is bent twice: when the change begins, and again once it is published, because checks read
-//! the clock on the old line until then. Between the two publications no word is healed.
+//! new rate. A slower line is published twice: bent at the tick at which the change begins, and bent again after that
+//! publication, because checks use the old line until then. Between the two publications no word is healed.
 //!
-//! **Healing** replaces a word that lies further ahead than any debt, as a clock leaves it by stepping back. It uses
-//! the deepest debt under any quota so far, because the word may have been written under any of them. Healing by the
-//! new quota alone once minted 17,000 tokens in a test.
+//! **Healing** replaces a word that lies further ahead of the clock than any debt explains: a clock that steps back
+//! leaves such words. It compares with the deepest debt under any quota so far, because the word may have been written
+//! under any of them. When it compared with the new quota alone, 17,000 tokens were minted in a test.
 //!
 //! **First use.** The frequency of a clock may be known only at run time, but a limiter can be a `static`. So the first
-//! user pins the line to the clock, in epoch 0. One swap decides where the line starts, and everything else follows from
-//! that. Threads that race to be first compute the same line, and the first to claim the change publishes it.
+//! caller, in epoch 0, fixes the tick at which the line starts. It does so by one swap, and the rest of the line
+//! follows from that tick. Threads that race to be first compute the same line, and the first to claim the right to
+//! publish publishes it.
 //!
-//! **The sizes of a quota** share one of the words that taking tokens does not need:
+//! **The limit and the burst** share a word, which a take does not load:
 //!
 //! ```text
 //!  63   32 31   0
@@ -48,16 +49,17 @@ const ANCHORED: usize = 1;
 
 /// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path.
 ///
-/// Such an epoch is negative and `UNANCHORED` is 0, so one signed comparison separates both from the others.
+/// As a signed number such an epoch is negative, and `UNANCHORED` is 0. So one comparison with 0 separates both from
+/// all other epochs.
 const UNLIMITED: usize = HIGHEST_MARK;
 
-/// A quota and its line on a clock, which can be changed.
+/// A quota that can be changed, with its line on a clock.
 ///
 /// All calls must use the same type of line and the same clock.
 pub(crate) struct LiveQuota {
     start: LineStart,
     initial: Quota,
-    /// Another quota that the line has room for from the start.
+    /// The largest quota that the line must be able to change to.
     largest: Quota,
     /// One more than the tick at which the line starts, or 0 before the first use.
     first: AtomicU64,
@@ -101,7 +103,7 @@ impl LineRecord {
         }
     }
 
-    /// Loads the timeline of a quota with a limit, without its deepest debts and its lag.
+    /// Loads the timeline without its deepest debts and without `behind`. The quota must have a limit.
     #[inline]
     fn timeline(&self) -> Timeline {
         // ORDERING: Relaxed, here and below. The loaded values are used only if the epoch is still the same afterwards:
@@ -116,7 +118,7 @@ impl LineRecord {
         Timeline { origin, start, tempo, deepest_debt: 0, deepest_ever: 0, unlimited: false, behind: 0 }
     }
 
-    /// Loads the timeline of any quota, without its lag `behind`.
+    /// Loads the whole timeline except `behind`, also if the quota has no limit.
     #[inline]
     fn whole_timeline(&self, quota: &QuotaRecord) -> Timeline {
         let mut timeline = self.timeline();
@@ -126,7 +128,7 @@ impl LineRecord {
         timeline
     }
 
-    /// Loads one of the line's sizes.
+    /// Loads one of the line's [sizes](Line::sizes).
     #[inline]
     fn size(&self, index: usize) -> u64 {
         self.sizes[index].load(Ordering::Relaxed)
@@ -203,7 +205,7 @@ impl LiveQuota {
         self.start.alignment = alignment;
     }
 
-    /// Prepares for a later change to `largest`. Call it before the first use.
+    /// Makes the line able to change to `largest` later. Call it before the first use.
     pub(crate) const fn make_room_for(&mut self, largest: Quota) {
         self.largest = largest;
     }
@@ -234,8 +236,8 @@ impl LiveQuota {
     #[inline]
     pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
         // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one
-        // that has, sees that use's swap of `first`, which comes before its swap of the word. For other threads this
-        // load may come before that use. loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
+        // that has, sees the swap of `first` in that use. For other threads the load may find `first` as it was before
+        // that use. loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
         let is_unsettled = self.published.unordered_epoch() == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
         if is_unsettled { Some(self.line_to_be(clock)) } else { None }
     }
@@ -245,7 +247,7 @@ impl LiveQuota {
         self.line_from(self.first_tick(clock), clock)
     }
 
-    /// Loads the epoch, unless its quota has no limit or its line has not started.
+    /// Loads the epoch. Returns `None` if its quota has no limit or its line has not started.
     ///
     /// The fast path then reads the [line](Self::line_for_fast_path) and the clock.
     #[inline]
@@ -313,14 +315,14 @@ impl LiveQuota {
             epoch = self.publish::<L>(&claim, &self.initial, line.timeline());
         }
         let rest = self.published.rest(epoch);
-        // ORDERING: Relaxed: only the thread that holds the claim stores it.
+        // ORDERING: Relaxed: only a thread that holds the claim stores `behind`.
         let behind = rest.behind.load(Ordering::Relaxed);
         let old = Timeline { behind, ..self.published.record(epoch).whole_timeline(rest) };
         let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
         Ok(QuotaChange { live: self, claim, quota, old, changed })
     }
 
-    /// Publishes a line in the next epoch, which it returns.
+    /// Publishes a quota and its timeline, and returns their epoch.
     fn publish<L: Line>(&self, claim: &Claim<'_>, quota: &Quota, timeline: &Timeline) -> usize {
         let marks = ANCHORED | if timeline.is_unlimited() { UNLIMITED } else { 0 };
         self.published.publish(claim, marks, |line, rest| {
@@ -365,7 +367,7 @@ impl LiveQuota {
     }
 }
 
-/// A change to a quota that fits and waits to be published. Dropping it changes nothing.
+/// A change to a quota that fits the line and is not published yet. Dropping it changes nothing.
 #[must_use]
 pub(crate) struct QuotaChange<'a> {
     live: &'a LiveQuota,
@@ -384,10 +386,10 @@ impl<'a> QuotaChange<'a> {
             live.publish::<L>(&claim, &quota, &new);
             return claim;
         }
-        // Until this is published, checks read the clock on the old line, and the slower line falls behind them. No
-        // word may lie ahead of the tokens produced, so the line is bent a second time, from the position that the old
-        // line has then. Between the two publications nothing is healed, because a word ahead of this line may have
-        // been written on the old one.
+        // Until `new` is published, checks still use the positions of the old, faster line. So their words may lie
+        // further ahead of `new` than a debt may. Therefore the line is bent again after the publication, from the
+        // position that the old line has reached by then. Between the two publications no word is healed, because a
+        // word ahead of `new` may have been written on the old line.
         live.publish::<L>(&claim, &quota, &new.without_healing());
         live.publish::<L>(&claim, &quota, &changed.starting(clock.now(), &old));
         claim

@@ -6,12 +6,12 @@
 // |---|---|
 // | `text` | the text form of a quota |
 // | `error` | `SetQuotaError`: why a quota was not put in force |
-// | `alignment` | `Alignment`: where in time a line begins |
-// | `timeline` | `Line`, `Timeline`: the positions of a quota at the ticks of a clock; `Tempo`: their rate, which an answer keeps |
-// | `beats` | `Beats`: the unit of time in which buckets under plans store instants |
+// | `alignment` | `Alignment`: the instants at which windows begin |
+// | `timeline` | `Timeline`: converts ticks of a clock to tokens or windows; `Line`: a timeline and the quota's burst |
+// | `beats` | `Beats`: the unit of time of buckets that are counted by a `Plan` |
 // | `plan` | `Plan`: a quota that was prepared once and comes with each call; `PlanClock`: the clock of plans, in beats |
 // | `share` | `LiveShare`: the share of a quota that a member of a fleet has |
-// | `live` | `LiveQuota`: a quota that changes in use, and the publication of its line |
+// | `live` | `LiveQuota`: a quota that changes while threads decide by it |
 
 mod alignment;
 #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
@@ -57,7 +57,7 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The windows whose nanoseconds fit 64 bits.
+/// The range of a quota's window: its nanoseconds fit 64 bits.
 const WINDOWS: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_nanos(u64::MAX);
 
 /// A limit per window and a burst: how many tokens a window brings, and how many can be taken at once.
@@ -91,7 +91,7 @@ pub struct Quota {
     burst: u32,
     /// The window in nanoseconds, or 0 if there is no limit.
     window: u64,
-    /// `None` means ten bursts.
+    /// How many tokens below empty the bucket may go. `None` means ten bursts.
     max_debt: Option<u32>,
 }
 
@@ -125,8 +125,8 @@ impl Quota {
 
     /// A quota that allows everything and counts nothing. It switches a limit off.
     ///
-    /// A limiter built with it can later be set to at most about ten thousand tokens a second. For more, build it
-    /// [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// A limiter that is built with this quota can later be set to at most about ten thousand tokens a second. For
+    /// more, build it [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
 
     /// Returns whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
@@ -160,7 +160,7 @@ impl Quota {
     ///
     /// Default: ten bursts.
     ///
-    /// It also bounds the harm that a clock does by stepping back. Calls are then refused for at most the time in which
+    /// This debt also bounds the harm of a clock that steps back: calls are then refused for at most the time in which
     /// a burst and this debt are refilled.
     pub const fn max_debt(self, max_debt: u32) -> Self {
         Self { max_debt: Some(max_debt), ..self }
@@ -199,7 +199,7 @@ impl Quota {
         self.max_debt
     }
 
-    /// Returns the deepest legal debt in tokens, counted from a full bucket: the burst and `max_debt`.
+    /// Returns the deepest legal debt in tokens, counted from a full bucket: the burst plus `max_debt`.
     pub(crate) const fn deepest_debt(&self) -> u64 {
         let below_zero = match self.max_debt {
             Some(tokens) => tokens as u64,
@@ -208,7 +208,7 @@ impl Quota {
         self.burst as u64 + below_zero
     }
 
-    /// Returns `digest` after this quota was added to it.
+    /// Returns `digest` with the settings of this quota added.
     #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
     pub(crate) const fn digest(&self, digest: Digest) -> Digest {
         let max_debt = match self.max_debt {

@@ -1,22 +1,23 @@
 //! Quotas that come with each call, prepared once.
 //!
-//! The buckets of a table by plan have no quota of their own. Each stores the instant at which it is full, and every
-//! call brings the [`Plan`] that turns this instant into a number of tokens.
+//! The buckets of a [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) have no quota of their own. Each stores the
+//! instant at which it is full, and every call brings the [`Plan`] that turns this instant into a number of tokens.
 //!
 //! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
 //! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is stored in 48 bits, which wrap
-//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A table of words has fewer bits, and counts
-//! in coarser [`Beats`].)
+//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A [table of words](crate::words), which
+//! processes share, has fewer bits and counts in coarser [`Beats`].)
 //!
-//! **The grid.** A plan has a line of tokens like every quota: a position is a multiple of 2^-F tokens, and is 0 at
-//! beat 0. A single limiter chooses F so that a tick brings 2 to 4 positions. A plan does the opposite: each position
-//! lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.) So a position has an instant of its
-//! own, the first beat at which the line has reached it, and that instant leads back to the same position. Nothing
-//! drifts, however often a bucket is written. With costs in whole nanoseconds instead, a plan of 7 million a second was
-//! 0.1 % slow, and one of 300 million 17 %.
+//! **The grid.** A plan counts tokens in *positions*, which are multiples of 2^-F tokens, from 0 at beat 0. (Every
+//! quota does, see [`timeline`](super::timeline).) A single limiter chooses F so that a tick brings 2 to 4 positions. A
+//! plan does the opposite: each position lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.)
+//! So each position has an instant of its own: the first beat at which the position is reached. Converted back, that
+//! instant gives the same position. So rounding never adds up, however often a bucket is written. When the time of a
+//! token was rounded to whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300 million
+//! 17 %.
 //!
-//! An instant that another plan wrote lies between two positions, and counts as the later one. So changing the plan of
-//! a key mints no part of a token.
+//! An instant that was stored under another plan may lie between two positions. It counts as the later one. So changing
+//! the plan of a key mints no part of a token.
 
 use super::beats::Beats;
 #[cfg(feature = "alloc")]
@@ -35,22 +36,22 @@ use core::time::Duration;
 /// The longest window that [`Plan::quota`] can compute exactly from the stored rate.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 
-/// The number of classes of plans.
+/// The number of classes into which plans are divided by their deepest debts.
 ///
 /// The deepest debts of a class take up to 16 times as long as those of the class before.
 ///
-/// Keys without a slot of their own share words with other keys. Each class has its own of these words.
+/// Keys without a slot of their own share words with other keys. Each class has shared words of its own.
 #[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
-/// The bits of the longest debt in the first class, in beats. Such a debt is repaid within 1.1 s.
+/// The deepest debt of the first class is repaid within 2 to this power beats, 1.1 s.
 #[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
 /// A quota that was prepared once, for tables in which each key has a quota of its own.
 ///
-/// A [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) takes it with each call. There can be any number of plans:
-/// the table stores none of them. A plan is 40 bytes, `Copy`, and can be a constant.
+/// A [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) is given a plan with each call. There can be any number of
+/// plans: the table stores none of them. A plan is 40 bytes, `Copy`, and can be a constant.
 ///
 /// # Range
 ///
@@ -85,10 +86,10 @@ pub struct Plan {
     shape: u64,
     limit: u32,
     burst: u32,
-    /// The deepest debt below an empty bucket, in tokens.
+    /// How many tokens below empty a bucket may go.
     max_debt: u32,
     tag: NonZeroU8,
-    /// The deepest debt is repaid within 2 to this power beats.
+    /// The deepest debt is repaid within 2^`debt_bits` beats.
     debt_bits: u8,
     /// Whether the quota sets `max_debt` itself.
     has_own_max_debt: bool,
@@ -117,7 +118,7 @@ impl Plan {
         Self::in_beats(quota, Beats::FINE)
     }
 
-    /// Prepares a quota whose instants are stored in `beats`.
+    /// Prepares a quota for buckets that store instants in `beats`.
     pub(crate) const fn in_beats(quota: Quota, beats: Beats) -> Result<Self, OutOfRange> {
         if quota.is_unlimited() {
             return Ok(Self::UNLIMITED);
@@ -168,7 +169,8 @@ impl Plan {
             burst: quota.burst_size(),
             max_debt,
             tag: tag_of(&quota),
-            // 1 is subtracted because 2^46 covers a debt of exactly 2^46 beats, which has 47 bits.
+            // A debt of exactly 2^46 beats needs only `debt_bits` of 46, although the number has 47 bits. So 1 is
+            // subtracted.
             debt_bits: (u64::BITS - longest.saturating_sub(1).leading_zeros()) as u8,
             has_own_max_debt: quota.own_max_debt().is_some(),
         }
@@ -190,7 +192,7 @@ impl Plan {
             return Quota::UNLIMITED;
         }
         // mult / 2^shift is the fraction limit · beat · 2^F / window with an error below 2^-60, and a window is below
-        // 2^59. The dividend is at most 2^57 · 2^63.
+        // 2^59. So the rounded quotient is the exact window. The dividend is at most 2^57 · 2^63.
         let scale = self.tempo().scale();
         let beat = super::SECOND / self.tempo().frequency().hertz();
         let brought = ((self.limit as u64 * beat) as u128) << self.tempo().fraction_bits();
@@ -222,7 +224,7 @@ impl Plan {
         self.tag
     }
 
-    /// Returns the most beats in which the deepest debt is repaid, rounded up to a power of two.
+    /// Returns how many beats repaying the deepest debt takes, rounded up to a power of two.
     #[inline]
     pub(crate) const fn longest_debt(&self) -> u64 {
         1 << self.debt_bits
@@ -254,12 +256,13 @@ impl Plan {
     /// Returns the first position that the line reaches at the instant `beat` or later, on the plan's grid.
     #[inline]
     pub(crate) const fn position_from(&self, beat: u64) -> u64 {
-        // A position lasts 2 beats or more, so the line reaches at most one new position in a beat.
+        // A position lasts 2 beats or more, so the line reaches at most one new position in a beat. The answer is
+        // therefore the position after the one at the beat before.
         (self.tempo().scale().units(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)
     }
 }
 
-/// Returns the default tag of a quota: its digest, folded to 1 to 255.
+/// Returns the default tag of a quota: its digest, reduced to the range 1 to 255.
 const fn tag_of(quota: &Quota) -> NonZeroU8 {
     match NonZeroU8::new((quota.digest(Digest::EMPTY).get() % 255) as u8 + 1) {
         Some(tag) => tag,
@@ -282,8 +285,8 @@ impl defmt::Format for Plan {
 
 /// The clock of plans: a line that counts beats instead of tokens.
 ///
-/// Its position is 0 at tick 0 of the clock, whenever it is first used. So all plans and all tables on a clock agree on
-/// the time.
+/// The count is 0 at tick 0 of the clock, whenever the line is first used. So all plans and all tables on a clock agree
+/// on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "alloc"), expect(unreachable_pub, reason = "keyed tables have it in a public trait"))]
 pub struct PlanClock {
@@ -291,18 +294,18 @@ pub struct PlanClock {
 }
 
 impl PlanClock {
-    /// The quota that the line is made from: the beats of a second.
+    /// The quota from which the line is built: one token for each beat.
     #[cfg(feature = "alloc")]
     pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 
-    /// The start of the line. Its unit is a beat, so no bits are left for fractions.
+    /// The start of the line. With 0 `debt_bits` the line has no fraction bits, so its unit is a whole beat.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
 
     const fn quota_of(beats: Beats) -> Quota {
         Quota::per_second(beats.per_second() as u32)
     }
 
-    /// Creates the line of these beats on `clock`, for debts that are repaid in up to `longest` beats.
+    /// Creates the line that counts `beats` on `clock`, for debts that take up to `longest` beats to repay.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn of(clock: &impl Clock, beats: Beats, longest: u64) -> Self {
         let quota = Self::quota_of(beats);
@@ -320,7 +323,7 @@ impl Line for PlanClock {
         quota.limit()
     }
 
-    /// Returns 0: the table remembers the longest debt of all plans that it has seen.
+    /// Returns 0, because the table itself remembers the deepest debt of all plans that it has seen.
     fn deepest_debt(_: &Quota) -> u64 {
         0
     }

@@ -1,13 +1,14 @@
 //! The share of a quota that a member of a fleet has.
 //!
 //! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a
-//! joining member is on the lists of some before it is on those of others. If each took the share of its newest view,
-//! two could have the same tokens for a while. Three rules keep the sum of the shares within the quota if every view
-//! arrives within the stated delay. A simulation of fleets found each rule necessary (`tests/core/limit/shares.rs`):
+//! joining member appears on the lists of some members before it appears on those of others. If each member took the
+//! share of its newest view, two members could have the same tokens for a while. Three rules keep the sum of the shares
+//! within the quota if every view arrives within the stated delay. A simulation of fleets found each rule necessary
+//! (`tests/core/limit/shares.rs`):
 //!
 //! - A member that gets no view for a while, its *fence*, stops, because it may be cut off.
-//! - A member uses the lowest of its shares by the views of the last delay and fence. When it gains a share, the others
-//!   have given it up by then, or have stopped.
+//! - A member uses the lowest of the shares that it had in a period as long as the delay plus the fence. By the time
+//!   that it uses a larger share, the others have given up the difference, or have stopped.
 //! - A limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
 
 use super::Quota;
@@ -18,7 +19,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// The number of parts into which the [`hold`](LiveShare::hold) is divided. Views within one part are merged.
+/// The number of parts into which the [`hold`](LiveShare::hold) is divided. Shares within one part are merged.
 ///
 /// So the memory is bounded, however often the members change.
 const PARTS: u32 = 32;
@@ -26,13 +27,13 @@ const PARTS: u32 = 32;
 /// Divides a quota among the members of a fleet, by weight and without a server.
 ///
 /// Each member has a `LiveShare` of its own. The part of the program that discovers the members (by files, DNS, an
-/// orchestrator) gives it their list by [`view`](Self::view). It does no I/O and reads no clock. The caller gives it
-/// times of any monotonic clock, counted from any moment.
+/// orchestrator) gives it their list by [`view`](Self::view). A `LiveShare` does no I/O and reads no clock. The caller
+/// passes the time, by any monotonic clock and counted from any moment.
 ///
 /// If every change of the members reaches each of them within the delay that was given to [`new`](Self::new), the
 /// members together allow at most the burst and what the quota's rate adds, also while members join, leave and crash.
-/// If some may be cut off from the views, set [`fence_after`](Self::fence_after). A larger share waits for the delay
-/// and the fence, and begins empty.
+/// If some members may be cut off from the views, set [`fence_after`](Self::fence_after). A larger share waits for the
+/// delay and the fence, and begins empty.
 ///
 /// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has
 /// fewer tokens than the fleet has members, each has a burst of one, so that none starves. The fleet's burst is then
@@ -74,7 +75,7 @@ pub struct LiveShare<M> {
     me: M,
     late_by: Duration,
     fence: Option<Duration>,
-    /// The shares during the last hold, the oldest first. The last one is that of the newest view.
+    /// The shares during the last [`hold`](Self::hold), the oldest first. The last one is that of the newest view.
     shares: VecDeque<Share>,
     newest_news: Option<Duration>,
     /// The latest time that a caller gave.
@@ -83,7 +84,7 @@ pub struct LiveShare<M> {
 
 /// A member's part of the quota by one view, or by several that were merged.
 ///
-/// The quota is `None` if the member has none.
+/// The quota is `None` if the member has no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     since: Duration,
@@ -115,7 +116,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
     ///
     /// Set it if a member can be cut off from the views. It must be longer than the usual time between two views. Each
     /// view counts, also one that changes nothing. A larger share then waits for the delay *and* the fence, because a
-    /// member that is cut off may go on until its fence. So all members of a fleet need the same fence.
+    /// member that is cut off may use its old share until its fence. So all members of a fleet need the same fence.
     #[must_use]
     pub fn fence_after(self, fence: Duration) -> Self {
         Self { fence: Some(fence), ..self }
@@ -124,11 +125,12 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
     /// Records the members at `now`, each with its weight.
     ///
     /// This member has no share if it is not on the list, or is there with weight 0. If a member is named twice, its
-    /// weights add up. A time before the latest one that a caller gave counts as that one.
+    /// weights add up. A `now` before the latest time that a caller gave counts as that latest time.
     pub fn view<N: AsRef<[u8]>>(&mut self, members: impl IntoIterator<Item = (N, u32)>, now: Duration) {
         let now = self.reach(now);
         if let Some(fenced) = self.fenced_at().filter(|&fenced| fenced <= now) {
-            // The others may have dropped this member, and have to learn that it is back.
+            // The other members may have dropped this one, and have to learn that it is back. Until then it has no
+            // share.
             self.push(Share { since: fenced, quota: None });
         }
         self.newest_news = Some(now);
@@ -156,7 +158,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         self.shares.get(1).map(|next| next.since.saturating_add(self.hold()))
     }
 
-    /// Returns the hold: how long the other members may go on by an older view.
+    /// Returns the hold: how long the other members may still use an older view.
     fn hold(&self) -> Duration {
         self.late_by.saturating_add(self.fence.unwrap_or_default())
     }
@@ -165,7 +167,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         self.newest_news?.checked_add(self.fence?)
     }
 
-    /// Drops the shares that no longer count, and returns `now` or the latest time so far, if that is later.
+    /// Drops the shares that no longer count, and returns the latest time that a caller gave, `now` included.
     fn reach(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         while self.end_of_oldest().is_some_and(|end| end <= self.now) {
@@ -176,8 +178,8 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     fn push(&mut self, share: Share) {
         let part = self.hold() / PARTS;
-        // If the last two shares were the newest for less than a part of the hold, together, they are merged. The
-        // merged share counts a little longer than the first of them would.
+        // The last two shares are merged if both began less than a part of the hold ago. The merged share counts a
+        // little longer than the first of the two would.
         if let [.., before, last] = self.shares.make_contiguous()
             && share.since.saturating_sub(before.since) < part
         {
@@ -295,7 +297,7 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
     one
 }
 
-/// Returns a number for a member and a quota that is the same in all processes.
+/// Returns a number that depends only on the member and the quota, so all processes compute the same.
 ///
 /// It only decides which members get one token more, so it need not resist attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {

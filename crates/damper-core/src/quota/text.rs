@@ -42,7 +42,7 @@ const OTHER_NAMES: [(&str, &[&str]); 8] = [
 
 const WEEK: u64 = 7 * 86_400 * 1_000_000_000;
 
-/// Returns the nanoseconds of a unit, by any of its names.
+/// Returns the length of a unit in nanoseconds. The unit may have any of its names.
 fn nanos_of(unit: &str) -> Option<u64> {
     let other = OTHER_NAMES.iter().find(|(_, names)| names.contains(&unit));
     let unit = other.map_or(unit, |(name, _)| name);
@@ -221,14 +221,14 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if whole.len() > 20 {
         return Err(too_long);
     }
-    // The whole is below 10^20, the fraction below 10^14.
+    // The whole is below 10^20 and the fraction below 10^14, so both fit a `u128`.
     let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
     let scale = 10u128.pow(fraction.len() as u32);
     let part = value(fraction) * u128::from(nanos);
     if part % scale != 0 {
         return Err(inexact);
     }
-    // The product is below 10^20 * 2^50, which fits.
+    // The product is below 10^20 * 2^50, which fits a `u128`.
     let nanos = value(whole) * u128::from(nanos) + part / scale;
     u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| too_long)
 }
@@ -264,7 +264,7 @@ impl fmt::Display for Quota {
     }
 }
 
-/// A limit per window: the text form of a quota without its settings.
+/// A limit per window, written as in a quota's text form, without `burst` and `max_debt`.
 pub(super) struct Rate {
     pub(super) limit: u32,
     pub(super) window: Duration,
@@ -276,7 +276,7 @@ impl fmt::Display for Rate {
         let nanos = self.window.as_nanos();
         match UNITS[4..].iter().find(|&&(_, unit)| u128::from(unit) == nanos) {
             Some((name, _)) => f.write_str(name),
-            // This is exact, unlike the text of a wait.
+            // This text is exact. (Waits are written by `Human`, which rounds.)
             None => write!(f, "{:?}", self.window),
         }
     }

@@ -8,9 +8,9 @@
 //! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61
 //! units (2^54 where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes
 //! decades to refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond
-//! ticks positions wrap after more than a century. (Where a tick brings more than 4 whole tokens, F is 0 and they wrap
-//! after 2^64 tokens.) A bucket that was unused for more than half of the time after which positions wrap may read as
-//! indebted. It is healed like one whose clock stepped back. A line is good for 2^63 ticks.
+//! ticks positions wrap after more than a century. (Where a tick brings more than 4 whole tokens, F is 0, and positions
+//! wrap after 2^64 tokens.) A bucket that was unused for more than half of the time after which positions wrap may seem
+//! to be in debt. It is [healed](super::live) like one whose clock stepped back. A line can be used for 2^63 ticks.
 //!
 //! **F stays when the quota changes.** The line is then *bent*: it continues from its present position at the new rate.
 //! Under a quota that is k times slower than the one that F was chosen for, a unit takes k/2 ticks or less, so rounding
@@ -22,7 +22,7 @@
 //! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder, less than a tick, for the next change. Rounding the token's time up to a tick adds the other tick. |
 //! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. A changed line catches up on `behind`. |
 //!
-//! **The shape** of a line packs its shifts, F and the frequency of its clock into one word:
+//! **The shape** of a line packs F, the frequency of its clock and the shifts of its two scale factors into one word:
 //!
 //! ```text
 //!  63           58 57      26 25  15   14      13        12            6 5    0
@@ -40,14 +40,14 @@ use crate::time::{Clock, Frequency, Scale, Ticks};
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);
-/// Marks the shape of a line. It is not set in an answer without a line.
+/// Marks the shape of a line. The answer of an algorithm that has no line of tokens lacks it.
 const LINE: Field = UNLIMITED.then(1);
 const SPARE: Field = LINE.then(11);
 const FREQUENCY: Field = SPARE.then(32);
 const FRACTION_BITS: Field = FREQUENCY.then(6);
 const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
-/// The most units that a tick brings, unless it brings more whole tokens than that.
+/// The most units that a tick brings, unless it brings more than 4 whole tokens.
 const UNITS_PER_TICK: u128 = 4;
 
 /// The most fraction bits, F, of a line whose rate is 0. Such a rate sets no bound for F.
@@ -58,22 +58,24 @@ const IDLE_FRACTION_BITS: u32 = 28;
 /// With nanosecond ticks positions then wrap after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
-/// The most ticks by which a bent line starts earlier, to continue the old line's part of a unit.
+/// The most ticks by which a bent line starts before the change.
+///
+/// It starts earlier to continue the part of a unit that the old line had reached.
 const LONGEST_PART: u64 = 1 << 62;
 
-/// The longest finite wait.
+/// The longest finite wait, in ticks.
 const LONGEST_WAIT: u64 = u64::MAX - 1;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The line of a quota: a timeline, and the amounts that may be taken at its positions.
+/// The line of a quota: its timeline, with the amounts of the quota that decisions compare with.
 ///
-/// It defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line, publishes
-/// it, and replaces it when the quota changes.
+/// Its type defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line,
+/// publishes it, and replaces it when the quota changes.
 pub trait Line: Copy {
     /// Whether the fast path needs the deepest debts.
     ///
-    /// By them it recognizes a word that was written before the clock stepped back.
+    /// They let it recognize a word that was written before the clock stepped back.
     const HEALS_ON_FAST_PATH: bool;
 
     /// Returns how much a window of the quota brings, in whole tokens or windows.
@@ -89,8 +91,8 @@ pub trait Line: Copy {
 
     /// Returns the error for a quota that is too fast for a line.
     ///
-    /// `whole` is the number of units in a token or a window, times the nanoseconds of a second. `most` is how many units a
-    /// second may bring at most.
+    /// `whole` is the number of units in a token or a window, times 10^9. `most` is how many units a second may bring
+    /// at most.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
     /// Returns the amounts of a quota that decisions compare with, such as the burst in units.
@@ -100,7 +102,7 @@ pub trait Line: Copy {
 
     /// Creates a line from a timeline and the [`sizes`](Self::sizes) that were published with it.
     ///
-    /// It reads only the sizes that it needs.
+    /// It calls `size` only for the sizes that the line needs.
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
     /// Returns the timeline, which gives each tick of the clock its position.
@@ -121,7 +123,7 @@ pub trait Line: Copy {
         self.timeline_mut().reading(now)
     }
 
-    /// Returns the shortest wait from the reading after which the position is `units` further.
+    /// Returns the shortest wait from the last [`reading`](Self::reading) until the position is `units` further.
     #[inline]
     fn wait(&self, units: u64) -> Ticks {
         self.timeline().wait(units)
@@ -151,7 +153,7 @@ pub trait Line: Copy {
 pub struct LineStart {
     /// The instant at which the line starts.
     pub(crate) alignment: Alignment,
-    /// The tokens missing from a full bucket.
+    /// How many tokens the bucket lacks at the start.
     pub(crate) missing: u32,
     /// The most bits that the deepest debt may have, in units.
     pub(crate) debt_bits: u32,
@@ -172,8 +174,8 @@ pub struct Timeline {
     pub(super) deepest_ever: u64,
     /// Whether the quota has no limit: everything is allowed and the word stays as it is.
     ///
-    /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, and sets `false`
-    /// here.
+    /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, so it sets
+    /// `false` here.
     pub(super) unlimited: bool,
     /// How much the line lags behind what all quotas so far have brought, in 2^-64 units.
     ///
@@ -242,12 +244,12 @@ impl Timeline {
         (scale.mult as u128) << other.shift < (other.mult as u128) << scale.shift
     }
 
-    /// Returns this timeline, which continues at the tick `now` from the position of `old`.
+    /// Returns this timeline, bent: it continues at the tick `now` from the position of `old` at that tick.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
-        // This is the part of the next unit that `old` has brought. Together with the lag of `old`, it may be a whole
-        // unit.
+        // `brought` is the part of the next unit that `old` has brought. Together with `behind` of `old`, it may be a
+        // whole unit.
         let (brought, is_whole) = old.tempo.part().overflowing_add(old.behind);
         // A tick of this line brings at most 2^126, in 2^-64 units.
         let scale = self.tempo.scale();
@@ -256,7 +258,7 @@ impl Timeline {
             Some(ticks) => ticks,
             None => 0,
         };
-        // The line starts earlier by these ticks, which bring less than a unit. They are bounded because a line is good
+        // The line starts earlier by `ticks`, which bring less than a unit. They are bounded because a line can be used
         // for only 2^63 ticks.
         let ticks = if ticks > LONGEST_PART as u128 { LONGEST_PART } else { ticks as u64 };
         Self {
@@ -295,13 +297,13 @@ impl Timeline {
 
     /// Returns the shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
     ///
-    /// Without a reading the wait counts from a position, and may be longer by a unit.
+    /// Without a reading the wait counts from the start of a unit, and may be a unit too long.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         self.tempo.wait(units)
     }
 
-    /// Returns the rate of the line and its reading, from which an answer computes its [waits](Self::wait).
+    /// Returns the rate and the last reading of the line, from which an answer computes its [waits](Self::wait).
     #[inline]
     pub(crate) const fn tempo(&self) -> Tempo {
         self.tempo
@@ -362,11 +364,12 @@ impl Timeline {
 
     /// Returns whether a word `units` ahead of a reading was written before the clock stepped back.
     ///
-    /// It was if it lies further ahead than the deepest debt and the most that the clock may step back, together.
+    /// It was if `units` exceeds the sum of the deepest debt and of the units in the longest step back that the clock
+    /// may take.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
-        // The skew is rounded up.
+        // The conversion of a step back to units rounds down, so a unit is added.
         let skew = self.tempo.scale().saturating_units(ticks).saturating_add(u64::from(ticks > 0));
         units > self.deepest_ever().saturating_add(skew)
     }
@@ -374,9 +377,9 @@ impl Timeline {
 
 /// The rate of a line and the reading that waits count from.
 ///
-/// In an answer without a line it has two known waits instead.
+/// In the answer of an algorithm that has no line of tokens, it holds two known waits instead.
 ///
-/// It is packed by hand, because an enum makes a check of two limits longer by 36 instructions.
+/// The two cases share fields, because an enum makes a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tempo {
     /// Units per tick: `units = ticks · mult >> SHIFT`.
@@ -389,7 +392,7 @@ pub(crate) struct Tempo {
     pub(super) inverse: u64,
     /// The lowest 64 bits of `ticks · mult` at the reading that waits count from.
     pub(super) brought: u64,
-    /// The packed word that the page of this module describes.
+    /// The packed word, drawn at the head of this file.
     pub(super) shape: u64,
 }
 
@@ -409,7 +412,7 @@ impl Tempo {
         }
     }
 
-    /// Creates the tempo of an answer without a line: two known waits, in ticks of a clock.
+    /// Creates a tempo that holds two known waits instead of a line, in ticks of a clock.
     #[inline]
     pub(crate) const fn known(waits: [Ticks; 2], frequency: Frequency) -> Self {
         let [first, second] = waits;
@@ -417,7 +420,7 @@ impl Tempo {
         Self { mult: first.count(), inverse: second.count(), brought: 0, shape }
     }
 
-    /// Returns the two known waits, or `None` if there is a line.
+    /// Returns the two known waits, or `None` for the tempo of a line.
     pub(crate) const fn waits(&self) -> Option<[Ticks; 2]> {
         let is_of_line = LINE.get(self.shape) != 0;
         if is_of_line { None } else { Some([Ticks::of_count(self.mult), Ticks::of_count(self.inverse)]) }
@@ -435,7 +438,7 @@ impl Tempo {
         self.scale().fraction(self.brought)
     }
 
-    /// Returns the fewest ticks after the reading that bring `units`. There must be a line.
+    /// Returns the fewest ticks after the reading that bring `units`. The tempo must be that of a line.
     ///
     /// A wait of up to 2^62 ticks is exact if a unit takes no longer than that. A longer wait may be too long, but
     /// never too short.
@@ -490,9 +493,9 @@ impl Tempo {
     }
 }
 
-/// Returns the rate of a line as a fraction: tokens or windows, and the ticks that bring them.
+/// Returns the rate of a line as a fraction: tokens or windows, over the ticks that bring them.
 fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
-    // The rate is per window / window · 10^9 / hertz. The numerator is below 2^62.
+    // The fraction is (per window · 10^9) / (nanoseconds of the window · hertz). The numerator is below 2^62.
     let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
     (brought, u128::from(quota.window_nanos()) * u128::from(hertz))
 }
@@ -512,17 +515,15 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// Returns the largest F with which a tick of `quota` is at most 4 units.
-///
-/// The deepest debt then fits `debt_bits`.
+/// Returns the largest F with which a tick brings at most 4 units and the deepest debt fits `debt_bits`.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());
     if is_idle((brought, ticks)) {
         return bits;
     }
-    // The condition is brought · 2^bits / ticks <= 4, rearranged so that nothing overflows: the left side stays below
-    // 2^123.
+    // The loop ends when brought · 2^bits / ticks <= 4, which is rearranged so that nothing overflows: the left side
+    // stays below 2^123.
     while bits > 0 && (brought << bits).div_ceil(UNITS_PER_TICK) > ticks {
         bits -= 1;
     }

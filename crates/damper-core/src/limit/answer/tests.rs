@@ -25,7 +25,7 @@ impl Clock for At {
     }
 }
 
-/// Returns any number, the extremes, and numbers of every size.
+/// Draws any number: the extremes, and numbers of every size.
 fn numbers() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(1 << 61), Just(1 << 63)],
@@ -55,7 +55,7 @@ fn line(quota: Quota, changed: Option<Quota>, first: At, then: u64) -> TokenLine
     let live = LiveQuota::new(quota, TokenLine::missing(0));
     live.read::<TokenLine>(&first);
     if let Some(changed) = changed {
-        // A quota that does not fit leaves the first in force.
+        // If `changed` does not fit, `quota` stays in force.
         _ = live.set::<TokenLine>(changed, &At { now: then, ..first });
     }
     match live.limited_epoch() {
@@ -130,7 +130,7 @@ proptest! {
 fn answers_are_equal_if_they_tell_the_same() {
     let state = RandomState::new();
     let quota = Quota::per_second(10).burst(1);
-    // These lines have other words, other starts and other ticks.
+    // These lines differ in their words, their starts and the lengths of their ticks.
     let denied = [(0, 1_000_000_000), (u64::MAX / 3, 1_000_000_000), (7, 1_000)].map(|(now, hertz)| {
         let mut line = line(quota, None, At { now, hertz }, 0);
         let at = line.reading(now);

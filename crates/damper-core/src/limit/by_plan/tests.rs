@@ -10,13 +10,13 @@ use core::time::Duration;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// The nanoseconds of a beat.
+/// The nanoseconds of a beat, the unit of time of plans.
 const BEAT: u128 = 64;
 
 /// The most beats that a token may come early.
 const EARLY: u128 = 4;
 
-/// The debt of a bucket in exact fractions: tokens times the nanoseconds of the window.
+/// The exact debt of a bucket, in tokens times the nanoseconds of the window.
 #[derive(Clone, Copy, Debug)]
 struct Exact {
     quota: Quota,
@@ -32,7 +32,7 @@ impl Exact {
         self.quota.window_nanos().into()
     }
 
-    /// Returns how much `beats` bring.
+    /// Returns how much debt is repaid in `beats`.
     fn brought(&self, beats: u128) -> u128 {
         u128::from(self.quota.limit()) * BEAT * beats
     }
@@ -49,14 +49,14 @@ impl Exact {
         self.owed + self.cost(n) <= u128::from(self.quota.burst_size()) * self.window()
     }
 
-    /// Returns whether the tokens are there `EARLY` beats later.
+    /// Returns whether the tokens are available `EARLY` beats later.
     fn soon_has(&self, n: u32) -> bool {
         let later = self.owed.saturating_sub(self.brought(EARLY));
         later + self.cost(n) <= u128::from(self.quota.burst_size()) * self.window()
     }
 }
 
-/// Returns a number of any size up to `2^bits`.
+/// Draws a number of any size below `2^bits`.
 fn sized(bits: u32) -> impl Strategy<Value = u64> {
     (any::<u64>(), 0..bits).prop_map(move |(number, size)| (number >> (u64::BITS - bits)) >> size)
 }
@@ -80,7 +80,7 @@ fn calls() -> impl Strategy<Value = Vec<(u64, u32, u8)>> {
     proptest::collection::vec((any::<u64>(), any::<u32>(), any::<u8>()), 1..300)
 }
 
-/// Makes a gap and a cost of random numbers that suit the plan.
+/// Turns random numbers into a gap and a cost that suit the plan.
 fn suited(plan: &Plan, (gap, n, kind): (u64, u32, u8)) -> (u64, u32) {
     let quota = plan.quota();
     let token = (u128::from(quota.window_nanos()) / u128::from(quota.limit()) / BEAT) as u64;
@@ -150,7 +150,7 @@ proptest! {
                 }
                 Err(denied) => {
                     prop_assert!(!exact.has(n), "late");
-                    // The wait is enough, and a beat sooner is not.
+                    // After the wait the call is allowed, and a beat sooner it is not.
                     if let Some(wait) = denied.retry_after() {
                         let beats = (wait.as_nanos() / BEAT) as u64;
                         prop_assert!(ByPlan::take(&plan, level, at + beats, n, 0).is_ok());

@@ -89,8 +89,8 @@ fn lease_is_valid_across_the_wraps_of_clock_and_word() {
         let unit = 1 << lease.shift;
         assert!(frequency < 1_000 || (frequency / 2_000..=frequency / 1_000).contains(&unit), "{frequency}");
         for start in [0, u64::MAX - 2 * unit + 1, (END.max() << lease.shift.min(24)).wrapping_sub(unit)] {
-            // If a unit has more than 2^24 ticks, the clock wraps before the field does, and a lease across that wrap
-            // ends early.
+            // If a unit has more than 2^24 ticks, the clock wraps before the field `END` does, and a lease across that
+            // wrap ends early.
             if lease.shift > 24 && start > u64::MAX / 2 {
                 continue;
             }
@@ -139,8 +139,8 @@ proptest! {
         clock.set_ticks(start);
         let lease = lease_on(&clock);
         let (mut now, mut tokens, mut end) = (0u64, 0u64, 0u64);
-        // A new lease ends at unit 0, which is just ahead of a clock that starts before its wrap. This renewal moves
-        // the end to the start.
+        // A new lease ends at unit 0. If the clock starts just before its wrap, that end still lies ahead. So this
+        // renewal moves the end to the start.
         lease.renew(0, 0, start, &clock);
         for step in steps {
             let valid = now < end;

@@ -39,23 +39,23 @@ impl LimitSetDenied {
         Self { is_contended: true, ..self }
     }
 
-    /// Creates the refusal of a call with `given` costs for a number of limits.
+    /// Creates the refusal of a call that has `given` costs for another number of limits.
     #[cold]
     pub(super) fn of_costs(given: usize, limits: usize) -> Self {
         let denied = Denied::counted_by(Frequency::from_hertz(1), 0, Ticks::ZERO, Ticks::ZERO);
         Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits }, is_contended: false }
     }
 
-    /// Returns whether no wait, refund or change of the level can allow the call.
+    /// Returns whether the call stays refused however long it waits and whatever is refunded.
     #[cfg(feature = "alloc")]
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.cause, Cause::Costs { .. }) || self.denied.exceeds_burst()
     }
 
-    /// Returns which limit the caller waits for, counted from 0 in their order.
+    /// Returns the index of the limit that the caller waits for, counted from 0.
     ///
-    /// Among the limits that refuse it is the one with the longest wait, and the first of those whose waits are
-    /// equal. If there were not as many costs as limits, it is the first limit or cost without a partner.
+    /// Of the refusing limits it is the one with the longest wait, or the first of several with equal waits. If there
+    /// were not as many costs as limits, it is the first index that has only a limit or only a cost.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index

@@ -8,9 +8,9 @@ use alloc::sync::Arc;
 /// A bound on the calls in flight of a [`LimitSet`](super::LimitSet).
 ///
 /// It is a [`Bulkhead`](crate::Bulkhead), a reference to one, an `Arc` of one, or the
-/// [queue](crate::concurrency::SetQueue) of a set around any of these. The unit `()` is no bound.
+/// [queue](crate::concurrency::SetQueue) of a set around any of these. The unit `()` stands for no bound.
 ///
-/// The trait is damper's own. Its name is not part of the API: a set has one of these bounds.
+/// Other crates cannot implement the trait, and its name is not part of the API.
 pub trait InFlight: Sealed {
     /// The refusal of a set with this bound.
     type Refusal: From<LimitSetDenied>;

@@ -19,7 +19,7 @@ pub(super) const MOST: usize = 16;
 /// | `[A; N]` | `[u32; N]` | `[Quota; N]` | `[Usage; N]` |
 /// | `Box<[A]>`, at most 16 | `&[u32]` | `&[Quota]` | `Vec<Usage>` |
 ///
-/// The trait is damper's own. It is public because the methods of a set name its types.
+/// Other crates cannot implement the trait. It is public because the methods of a set name its types.
 pub trait Limits: Sealed {
     /// The algorithm of all limits.
     type Algorithm: Algorithm;
@@ -37,7 +37,7 @@ pub trait Limits: Sealed {
     #[doc(hidden)]
     type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;
 
-    /// A value for each limit, which stays with the limits.
+    /// A value for each limit, stored in the set beside the limits.
     #[doc(hidden)]
     type Each<T: fmt::Debug>: AsRef<[T]> + fmt::Debug;
 

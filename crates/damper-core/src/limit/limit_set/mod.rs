@@ -59,8 +59,8 @@ use settling::Settling;
 /// No limit ever allows more than it would alone, counting the calls that all limits allowed. A call may be refused
 /// because of tokens that another call is about to give back. All calls take in the order of the limits, so this
 /// happens only if a later limit refused the other call. Of calls that compete for the last tokens, one is allowed. In
-/// a simulation of 32 cores that hammer on an organisation without tokens, one decision in 200,000 was such a refusal.
-/// If each limit were taken from before the next one is looked at, it would be one in 70.
+/// a simulation of 32 cores that hammer on the limit of an organisation without tokens, one decision in 200,000 was
+/// such a refusal. If each limit were taken from before the next one is looked at, it would be one in 70.
 ///
 /// Put the narrowest limit first, so that the least is given back.
 ///
@@ -182,7 +182,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     /// A call is in flight from [`reserve`](Self::reserve) until the reservation is settled or dropped.
     ///
     /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set
-    /// with a bulkhead has no `check`, because a check holds nothing.
+    /// with a bulkhead has no `check`, because a check returns nothing that could hold a slot.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
 
     /// Takes `n` tokens of every limit if all of them have so many, else none.
     ///
-    /// [`Allowed`] describes the limit that has the fewest left.
+    /// [`Allowed`] describes the limit that has the fewest tokens left.
     ///
     /// # Errors
     ///
@@ -243,9 +243,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
     /// future, counts as used in full.
     ///
-    /// In any stretch of time each limit allows what its quota allows and what reservations gave back in it. These
-    /// refunds are at most what was [unsettled](Self::unsettled) when the stretch began: two bursts, unless set. The
-    /// set never takes in advance: a call that is allowed may begin at once.
+    /// In any stretch of time each limit allows what its quota allows, plus what reservations gave back in that time.
+    /// These refunds are at most what was [unsettled](Self::unsettled) when the stretch began: two bursts, unless set.
+    /// The set never takes in advance: a call that is allowed may begin at once.
     ///
     /// # Errors
     ///
@@ -379,7 +379,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Puts the quotas of these limits in force. The first limit has the index `index`.
+    /// Puts the quotas of these limits in force. The first of them has the index `index` in the set.
     ///
     /// All quotas are prepared before the first is put in force. Another thread that changes a quota meanwhile gets
     /// `SetQuotaError::Busy`.
@@ -467,7 +467,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         longest.map(|(index, denied)| LimitSetDenied::new(*denied, index, limits[index].quota()))
     }
 
-    /// Takes a limit's cost again, after its look was not enough or its swap failed.
+    /// Takes a limit's cost by a new decision, if it could not be judged or its swap failed.
     ///
     /// If the limit refuses, the limits before it get their tokens back.
     #[cold]
@@ -488,7 +488,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Gives back what was taken of the first limits, as many as there are `verdicts`.
+    /// Gives back the costs that were taken of the first limits, as many limits as there are `verdicts`.
     #[cold]
     fn roll_back(&self, cost: &impl Fn(usize) -> u32, verdicts: &[Verdict]) {
         for (index, (limit, verdict)) in self.limits.as_slice().iter().zip(verdicts).enumerate().rev() {

@@ -21,7 +21,7 @@ mod sealed {
         /// The costs that a call took.
         type Taken;
 
-        /// Stops counting what a call took as unsettled, and frees its slot.
+        /// Stops counting the costs of a call as unsettled, and frees its slot of the bulkhead.
         fn end(&self, taken: &Self::Taken);
     }
 }
@@ -83,7 +83,7 @@ impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> Set
 }
 
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Returns a copy of the costs, or a refusal if there is not one for each limit.
+    /// Returns a copy of the costs, or a refusal if there are not as many costs as limits.
     pub(crate) fn copy_of_costs(&self, costs: &[u32]) -> Result<L::PerLimit<u32>, LimitSetDenied> {
         let limits = self.limits.as_slice().len();
         if costs.len() != limits {
@@ -99,7 +99,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Takes the costs of all limits and a slot of `bound`, or nothing.
     pub(crate) fn take_costs<B: InFlight>(&self, costs: &L::PerLimit<u32>, bound: &B) -> Result<Taken<L>, B::Refusal> {
         let cost = |index: usize| costs.as_ref()[index];
-        // The bulkhead is asked before the limits, so that they are not written to while it is full.
+        // The bulkhead is asked first, so that no call writes to the limits while the bulkhead is full.
         if let Some(refusal) = bound.refusal() {
             return Err(self.refusal(&cost).map_or(refusal, Into::into));
         }
@@ -119,13 +119,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 }
 
 impl<L: Limits<Algorithm = TokenBucket>, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Gives back tokens that a call took and did not use, up to a number for each limit.
+    /// Gives back the `unused` tokens of a call, one number for each limit.
     ///
     /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same
     /// way. If a call can keep a value until its cost is known, prefer [`reserve`](LimitSet::reserve) and
     /// [`settle`](SetReservation::settle). A reservation cannot give back more than it took, and what it gives back is
-    /// [bounded](LimitSet::unsettled). In a set whose length is known at run time, a limit without a number keeps its
-    /// tokens.
+    /// [bounded](LimitSet::unsettled). In a set whose length is known at run time, a limit for which `unused` has no
+    /// number gets nothing back.
     ///
     /// # Examples
     ///

@@ -23,7 +23,7 @@ pub struct TakenCost {
 }
 
 impl TakenCost {
-    /// Creates the record of a cost of which nothing may be given back.
+    /// Creates the record of a cost that can never be given back.
     pub(super) const fn for_good(cost: u32) -> Self {
         Self { cost, returnable: 0, counted: Counted::NOTHING }
     }
@@ -56,7 +56,7 @@ impl<L: Limits> Settling<L> {
         TakenCost { cost, returnable: counted.tokens(quota.burst_size()).min(cost), counted }
     }
 
-    /// Stops counting costs as unsettled, after they were given back.
+    /// Stops counting costs as unsettled, after their unused parts were given back.
     pub(super) fn release(&self, taken: &L::PerLimit<TakenCost>) {
         for (word, taken) in self.words.as_ref().iter().zip(taken.as_ref()) {
             word.release(taken.counted);
@@ -72,10 +72,10 @@ impl<L: Limits> Settling<L> {
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
     /// Sets how many bursts of each limit may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a limit allows what its quota allows and what reservations give back in it. These refunds
-    /// are at most what was unsettled when the stretch began, so this setting bounds them. Reservations beyond the
-    /// bound are allowed, and give nothing back. The guide's page on trees compares the choices. A burst is that of the
-    /// quota in force when the reservation is made.
+    /// In any stretch of time a limit allows what its quota allows, plus what reservations give back in that time.
+    /// These refunds are at most what was unsettled when the stretch began, so this setting bounds them. Reservations
+    /// beyond the bound are allowed, and give nothing back. The guide's page on trees compares the choices. A burst is
+    /// that of the quota in force when the reservation is made.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///

@@ -6,8 +6,8 @@
 //! **Why never too many.** A slot is taken only if its last token was taken at least a whole window ago. So within one
 //! window each slot gives at most one token, and all slots together give no more than the limit.
 //!
-//! **Giving back** tokens moves the head back, if no others were taken since. Their stamps stay until a thread takes
-//! the tokens again. `ring` has the fields, and what a slot may hold.
+//! **Giving back** tokens moves the head back, if no others were taken since. The times in their slots, the *stamps*,
+//! stay until a thread takes the tokens again. `ring` has the fields, and what a slot may hold.
 
 // | file | idea |
 // |---|---|
@@ -41,8 +41,8 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 /// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token then
 /// stays the same fraction of the window.
 ///
-/// If the clock steps back by more than it should, callers are locked out for at most one window. The same may happen
-/// to a limiter that was idle for years.
+/// If the clock steps back by more than its [`max_step_back`](Clock::max_step_back), callers are locked out for at most
+/// one window. The same may happen to a limiter that was idle for years.
 ///
 /// # Examples
 ///
@@ -106,8 +106,8 @@ impl SlidingLog {
     fn try_check(&self, n: u32, clock: &impl Clock) -> LogCheck {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees every slot as the
-        // writer of the head saw it, or newer. So it takes no old stamp for a later one with the same two bits of the
-        // lap. loom-tests: sliding_log::head_publishes_the_slots.
+        // writer of the head saw it, or newer. So it does not mistake an old stamp for a later one whose lap has the
+        // same two lowest bits. loom-tests: sliding_log::head_publishes_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = TokenNumber::of(head);
         if n == 0 || line.is_unlimited() {
@@ -122,7 +122,7 @@ impl SlidingLog {
             return LogCheck::Done(Ok((allowed, TakePosition::UNCOUNTED)));
         }
         let limit = self.ring.len();
-        // A call for more than the limit looks at as many slots as the limit.
+        // A call for more tokens than the limit looks at every slot once.
         let wanted = (n as usize).min(limit);
         let window = line.window() as i64;
         let mut newest = None;
@@ -133,7 +133,7 @@ impl SlidingLog {
             let word = self.ring.slot(next).load(Ordering::Relaxed);
             let stamp = match Stamp::of(word, next.lap) {
                 Stamp::LapBefore(stamp) => stamp,
-                // A token that was given back is available again since the moment at which it was taken.
+                // A token that was given back is available again from the moment at which it was taken.
                 Stamp::SameLap(stamp) => {
                     is_one_moment &= given_back.is_none_or(|other| other == stamp);
                     given_back = Some(stamp);
@@ -148,7 +148,7 @@ impl SlidingLog {
                 newest = Some(stamp);
             }
         }
-        // The slots are read before the clock, so only a clock that stepped back finds a stamp far ahead of it.
+        // The slots are read before the clock, so a stamp lies far ahead of the reading only if the clock stepped back.
         let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return LogCheck::Again;
@@ -174,10 +174,10 @@ impl SlidingLog {
             let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
             return LogCheck::Done(Ok((allowed, TakePosition { at: new })));
         }
-        // Even if the head has moved on, the tokens after these come back no earlier.
+        // The wait is right even if the head has moved on, because the tokens after these come back no earlier.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
-        // The remaining tokens are always fewer than were asked for, even if other threads give tokens back
-        // meanwhile.
+        // The count ends below `n`, so that a refusal never reports `n` tokens or more, even if other threads give
+        // tokens back meanwhile.
         let most = if n as usize > limit { limit } else { wanted - 1 };
         let remaining = self.ring.free(line.window(), at, place, most);
         let resets_in = self.resets_in(&line, at, place);
@@ -209,7 +209,7 @@ impl SlidingLog {
                     continue;
                 }
                 Stamp::Newer => {
-                    // The call is made for its fence, so that the next look sees the head that has moved on.
+                    // `is_current` is called for its fence, so that the next attempt sees the head that has moved on.
                     _ = self.quota.is_current(epoch);
                     return None;
                 }
@@ -230,8 +230,8 @@ impl SlidingLog {
             _ if is_unstamped => 0,
             None => window as i64,
             Some(newest) => match age(at, newest) {
-                // A check would heal the stamp first, so this call does too. Otherwise a caller that is told to wait
-                // would make no check before the clock has caught up.
+                // A check would heal the stamp first, so this call does too. Otherwise a caller that waits as it is
+                // told would make no check, and the stamp would stay until the clock has caught up.
                 age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => {
                     self.heal(clock);
                     0
@@ -249,7 +249,7 @@ impl SlidingLog {
         Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot of the token at `next` on behalf of the thread that took it a lap before.
+    /// Stamps the slot at `next` on behalf of the thread that took its token of the lap before.
     ///
     /// The slot holds `word`. If the head has moved on, it does nothing.
     #[cold]
@@ -274,11 +274,11 @@ impl SlidingLog {
         }
     }
 
-    /// Moves the stamps of tokens that were given back before `at` to the previous lap.
+    /// Moves the stamps before `at`, of tokens that were given back, to the previous lap.
     #[cold]
     fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
-        // The head gets a new version first. A thread that loads it from here on reads the clock later, so it writes no
-        // stamp that equals one of these.
+        // The head gets a new version first. A thread that loads the new head reads the clock after that, so it writes
+        // no stamp that equals one of these.
         let new = place.back(head);
         // ORDERING: Release, as in `try_check`.
         if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -300,8 +300,8 @@ impl SlidingLog {
 
     /// Moves each stamp that lies too far in the future back to the present.
     ///
-    /// A stamp further ahead than a window and the most that the clock may step back can only be from before it stepped
-    /// back.
+    /// "Too far" is further ahead than the sum of a window and the longest step back that the clock may take. Only a
+    /// larger step back leaves such a stamp.
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
@@ -331,7 +331,7 @@ impl SlidingLog {
     }
 }
 
-/// The result of one look at the log.
+/// The result of one attempt of a check.
 enum LogCheck {
     Done(Result<(Allowed, TakePosition), Denied>),
     /// The refusal by a stamp that was written before the clock stepped back.
@@ -410,8 +410,8 @@ impl Algorithm for SlidingLog {
                 if self.quota.is_current(epoch) {
                     if age_of(at, word) < line.window() as i64 {
                         let due = restamped(word, at.wrapping_sub(line.window()));
-                        // ORDERING: Release, as in `StampRing::stamp`. A slot that has changed holds a later token.
-                        // loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
+                        // ORDERING: Release, as in `StampRing::stamp`. If the slot has changed, it holds a later token,
+                        // which stays. loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
                         _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
                     }
                     break;

@@ -11,7 +11,7 @@
 //! | head: LAP | 16 | rounds of the ring | wraps |
 //! | head: VERSION | 24 | tokens given back | keeps an earlier head from recurring; wraps |
 //! | slot: LAP | 2 | rounds of the ring | the lowest bits of the round in which the slot was stamped |
-//! | slot: FREED | 1 | | set if the stamp is that of a token which was given back, put into the lap before |
+//! | slot: FREED | 1 | | set if the stamp belongs to a token that was given back, and was moved to the lap before |
 //! | slot: STAMP | 61 | units of the quota's line | the position at which the token was taken; wraps |
 //!
 //! **The lap** of a slot shows which token its stamp belongs to:
@@ -42,8 +42,9 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// The content of a slot before its first token.
 ///
-/// It is a stamp of the lap before the first. The slot's token is available even by a clock that is behind the one
-/// which started the line. (A window has at most 2^57 units, and the line starts at the end of its first.)
+/// It is a stamp of the lap before the first. The line starts at the position of one window, and this stamp lies 2^52
+/// units before position 0. So the slot's token is available, even by a clock that is behind the one which started the
+/// line.
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
 /// The content of a slot, compared with the lap of a token that belongs there.
@@ -52,7 +53,7 @@ pub(super) enum Stamp {
     LapBefore(u64),
     /// The slot was stamped in the token's own lap, and the token was given back.
     SameLap(u64),
-    /// The slot was not stamped in the lap before the token's.
+    /// The slot's stamp is two laps old, because no thread has stamped the token of the lap before yet.
     Older,
     /// The slot was stamped in a later lap than the token's: the token was taken long ago.
     Newer,
@@ -82,12 +83,12 @@ impl TokenNumber {
         Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
     }
 
-    /// Returns the head that follows `head` when tokens are taken.
+    /// Returns the head that follows `head` when tokens are taken, so that this token is next.
     pub(super) fn after(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
 
-    /// Returns the head that follows `head` when tokens are given back.
+    /// Returns the head that follows `head` when tokens are given back, so that this token is next.
     pub(super) fn back(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head).wrapping_add(1)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
@@ -108,7 +109,7 @@ pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
 }
 
-/// Returns the word of a slot whose token, of the lap after `lap`, was given back.
+/// Returns the word of a slot whose token was given back. The token is one of the lap after `lap`.
 pub(super) fn freed(at: u64, lap: u64) -> u64 {
     stamped(at, lap) | FREED.put(1)
 }
@@ -137,7 +138,7 @@ impl StampRing {
         &self.0[place.index]
     }
 
-    /// Returns the place `n` tokens after `place`. There are at most as many as the limit.
+    /// Returns the place `n` tokens after `place`. `n` is at most the limit.
     pub(super) fn after(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index + n {
             index if index < self.len() => TokenNumber { index, ..place },
@@ -145,7 +146,7 @@ impl StampRing {
         }
     }
 
-    /// Returns the place `n` tokens before `place`. There are at most as many as the limit.
+    /// Returns the place `n` tokens before `place`. `n` is at most the limit.
     pub(super) fn before(&self, place: TokenNumber, n: usize) -> TokenNumber {
         match place.index.checked_sub(n) {
             Some(index) => TokenNumber { index, ..place },
@@ -178,13 +179,13 @@ impl StampRing {
 
     /// Returns whether the slot holds a stamp of this token.
     pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
-        // ORDERING: Relaxed: a thread that has seen a head sees what its writer put into the slots before it.
+        // ORDERING: Relaxed: a thread that has seen a head sees what the head's writer had put into the slots before.
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 
     /// Returns how many of the next `most` tokens are available.
     ///
-    /// It searches by halving the range, because tokens come back in the order in which they were taken.
+    /// A binary search finds them, because tokens come back in the order in which they were taken.
     pub(super) fn free(&self, window: u64, at: u64, place: TokenNumber, most: usize) -> u32 {
         let (mut free, mut end) = (0, most);
         while free < end {

@@ -12,17 +12,18 @@
 //! are at most `burst + position(b) - position(a)`.
 //!
 //! **The deepest legal debt** is a burst and the tokens that waiters and charges may take in advance. A clock that
-//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is also further ahead than the
-//! most that the clock may step back. It sets the word to the deepest legal debt, never to a full bucket, which would
-//! mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live` explains.
+//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is further ahead than the sum
+//! of that debt and the longest step back that the clock may take. It sets the word to the deepest legal debt, never to
+//! a full bucket, which would mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live`
+//! explains.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
 
 /// The position at which the line of a new limiter with a full bucket starts.
 ///
-/// A word of 0 lies far enough behind it to read as full even to a thread whose clock is behind the one that
-/// started the line.
+/// A word of 0 lies so far behind this position that it means a full bucket, even to a thread whose clock is behind the
+/// one that started the line.
 const FULL_FOR_LONG: u64 = 1 << 60;
 
 /// The reason why tokens were not taken.
@@ -68,7 +69,7 @@ impl Line for TokenLine {
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
         // `most` is the ticks of a second times 2^12. The window has fewer than 2^111 ticks, or the quota would not be
-        // too fast. So the result is less than the limit, and fits.
+        // too fast. So the result is less than the limit, and fits a `u32`.
         SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
     }
 
@@ -164,8 +165,8 @@ impl TokenLine {
 
     /// Returns the word after giving back `n` tokens that were taken at the position `since`.
     ///
-    /// It leaves out the tokens that were refilled since, because the line has repaid these already. While a caller
-    /// waits or the bucket is in debt, it gives nothing back.
+    /// It leaves out the tokens that the line has refilled after `since`, because their debt is repaid already. While a
+    /// caller waits or the bucket is in debt, it gives nothing back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
@@ -246,7 +247,7 @@ impl TokenLine {
         if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
-    /// Returns the wait from the position `at` until the bucket is empty instead of in debt.
+    /// Returns the wait from the position `at` until the bucket is no longer in debt.
     ///
     /// With the word that a reservation left, it is the wait until that reservation is ready.
     #[inline]
@@ -280,9 +281,9 @@ impl TokenLine {
 
     /// Returns the replacement of a word that only a clock that stepped back can have left.
     ///
-    /// Such a word lies further ahead than the deepest debt and the most that the clock may step back, together. A
-    /// bucket that no thread looked at for half of the time after which positions wrap looks the same. The replacement
-    /// is the deepest debt, never a full bucket, which would mint tokens.
+    /// Such a word lies further ahead than the sum of the deepest debt and the longest step back that the clock may
+    /// take. (So does the word of a bucket that was unused for half of the time after which positions wrap.) The
+    /// replacement is the deepest debt, never a full bucket, which would mint tokens.
     #[inline]
     pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
@@ -290,8 +291,8 @@ impl TokenLine {
 
     /// Returns the word that lies `ahead` of the position `at`.
     ///
-    /// A word beyond the deepest debt counts as a full bucket, because positions that are stored in few bits wrap while
-    /// no thread looks at them.
+    /// A word so far ahead that [`heal`](Self::heal) would replace it counts as a full bucket, because positions that
+    /// are stored in few bits wrap while no thread looks at them.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));

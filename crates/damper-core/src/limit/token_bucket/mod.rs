@@ -4,7 +4,7 @@
 // |---|---|
 // | `mod` | `TokenBucket`: its word, and the operations on it |
 // | `line` | `TokenLine`: the arithmetic of tokens and debt |
-// | `reservation` | `Reservation`: tokens taken now, to be used when they are there |
+// | `reservation` | `Reservation`: tokens taken now, to be used when they become available |
 
 mod line;
 mod reservation;
@@ -147,7 +147,7 @@ impl TokenBucket {
         })
     }
 
-    /// Checks that `n` tokens are there, and takes none.
+    /// Checks that `n` tokens are available, and takes none.
     pub(super) fn has(&self, n: u32, clock: &impl Clock) -> Result<(), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(_) => Step::Keep(Ok(())),
@@ -155,7 +155,7 @@ impl TokenBucket {
         })
     }
 
-    /// Takes as many of `most` tokens as there are, but none if fewer than `least` are there.
+    /// Takes up to `most` tokens, but none if fewer than `least` are available.
     pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
             (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
@@ -201,8 +201,8 @@ impl TokenBucket {
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
             // A change of the quota keeps the number of missing tokens, so a larger burst alone would add tokens at
-            // once. These are taken beforehand, under a quota that allows a debt deep enough for that. A check in
-            // between finds too few tokens, and never too many.
+            // once. As many tokens are charged beforehand, under a quota whose `max_debt` allows that. A check in
+            // between may find too few tokens, but never too many.
             let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
             let most = old.deepest_debt() - u64::from(old.burst_size());
             let deepest = u64::from(self.debt(clock)).max(most) + u64::from(grows_by);
@@ -221,7 +221,7 @@ impl TokenBucket {
         Ok(())
     }
 
-    /// Corrects the cost of a call that took `taken` tokens to those that it `used`.
+    /// Corrects the cost of a call that took `taken` tokens to the number that it `used`.
     pub(super) fn settle(&self, taken: u32, used: u32, clock: &impl Clock) {
         if used > taken {
             self.charge(used - taken, clock);
@@ -236,7 +236,7 @@ impl TokenBucket {
 }
 
 impl Observed<TokenLine> {
-    /// Refuses with `answer`. Heals the word if only a clock that stepped back can have left it.
+    /// Refuses with `answer`, or heals the word if only a clock that stepped back can have left it.
     pub(super) fn refuse<T>(&self, clock: &impl Clock, answer: T) -> Step<T> {
         match self.line.heal(self.word, self.at, clock) {
             None => Step::Keep(answer),
@@ -276,7 +276,8 @@ impl Algorithm for TokenBucket {
             return;
         }
         self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
-            // With the present offset in both positions, the distance between them is what the line has brought since.
+            // Both positions get the present offset. So the distance between them is what the line has brought since,
+            // without refunds.
             match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
                 same if same == word => Step::Keep(()),
                 after => Step::Put(after, ()),

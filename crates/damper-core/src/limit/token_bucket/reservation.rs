@@ -16,7 +16,7 @@ use core::time::Duration;
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     limiter: L,
-    /// The word after the reservation, or the position at its reading if it took nothing.
+    /// The word after the reservation, or the position at the clock's reading if it took nothing.
     word: u64,
     n: u32,
 }
@@ -61,13 +61,13 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Blocks the thread until the tokens are available.
     ///
-    /// A refund or a change of the quota wakes it, and it then waits as long as the new state requires.
+    /// A refund or a change of the quota wakes the thread, which then waits as long as the new state requires.
     #[cfg(feature = "std")]
     pub fn wait(&self) {
         self.limiter.limiter().parts().0.changes.wait_out(|| self.ready_in());
     }
 
-    /// Corrects the number of tokens taken to those that the call `used`.
+    /// Corrects the number of tokens taken to the number that the call `used`.
     ///
     /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///

@@ -1,6 +1,6 @@
 //! Checks that threads take no more than the *envelope*, wherever they are stopped.
 //!
-//! The envelope is the quota's bound and the refunds.
+//! The envelope is the quota's bound plus the refunds.
 //!
 //! Small histories are tried exhaustively, longer ones at random.
 //!
@@ -22,7 +22,7 @@ enum Operation {
     Refund(u32),
 }
 
-/// The position of a thread within its decision.
+/// How far a thread has come in its decision.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Begin,
@@ -168,8 +168,9 @@ impl World {
 
     /// Asserts that the history stays in the envelope.
     ///
-    /// In any interval of readings at most `burst + rate · (t + 1 tick)` and the refunds of the interval are taken. Its
-    /// refunds are those between its first reading of the clock and its last reading of the offset.
+    /// In any interval of `t` ticks, at most `burst + rate · (t + 1 tick)` tokens plus the interval's refunds are
+    /// taken. These are the refunds between the interval's first reading of the clock and its last reading of the
+    /// offset.
     fn check(&self) {
         assert_eq!(self.complaint, None, "{self:?}");
         let (limit, burst) = (u64::from(self.quota.limit()), u64::from(self.quota.burst_size()));
@@ -232,7 +233,7 @@ fn every_small_history_stays_in_the_envelope() {
     assert_eq!(histories, 2 * 34_650 * 8);
 }
 
-/// Creates threads with these operations on an empty bucket that may have no debt.
+/// Creates threads with these operations on an empty bucket that may not go into debt.
 fn refunding(limit: u32, burst: u32, calls: [Operation; 3]) -> World {
     let mut world = World::new(Quota::per_second(limit).burst(burst).max_debt(0), &calls);
     world.word = world.line.take(0, world.line.timeline().position(world.now), burst).unwrap();
@@ -306,7 +307,7 @@ fn roll_back_measures_on_the_line_without_refunds() {
     assert_eq!(bucket.refund(2, &clock), 2);
     clock.advance(Duration::from_millis(100));
     bucket.roll_back(3, taken, &clock);
-    // The line repaid one of the three: 9 - 3 - 5, two refunded, one dripped in, and two rolled back.
+    // The line repaid one of the three, so two are rolled back: 9 - 3 - 5 + 2 refunded + 1 dripped in + 2 = 6.
     assert_eq!(bucket.usage(&clock).remaining(), 6);
     // Tokens that were taken after a refund are rolled back in the same way.
     let (_, taken) = bucket.take_revocably(3, &clock).unwrap();

@@ -12,7 +12,7 @@ use pin_project_lite::pin_project;
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// A wait for tokens, which is ready when they are available and taken.
+    /// A wait for tokens, which is ready when the tokens are taken and may be used.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct TokensFuture<Q: Queue, S: Sleep> {
         request: TokensRequest<Q>,
@@ -46,7 +46,7 @@ impl<Q: Queue, S: Sleep> TokensFuture<Q, S> {
         Self { request, sleep, progress: None, sleeping: None }
     }
 
-    /// Returns a sleep by this future's timer.
+    /// Returns a sleep of `duration`, by this future's timer.
     #[cfg(feature = "futures")]
     pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
         self.sleep.sleep(duration)

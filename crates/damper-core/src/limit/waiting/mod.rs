@@ -3,7 +3,7 @@
 //! To wait is to reserve: a waiter takes the tokens now and learns when they may be used. This keeps an order without
 //! a queue, wakes one waiter for one token, and uses the whole rate however many callers wait.
 //!
-//! **The position.** A waiter keeps the position on the quota's line of tokens at which its own may be used
+//! **The position.** A waiter keeps the position on the quota's line of tokens at which its tokens may be used
 //! (`quota::timeline` explains lines). So the bucket's word itself is the queue, and a change of the quota or a refund
 //! moves all waiters at once. A thread sleeps on a condition variable that changes of the quota and refunds notify. A
 //! future registers nothing and allocates nothing: it looks again at least once a second.

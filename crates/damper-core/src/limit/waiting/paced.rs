@@ -78,10 +78,10 @@ pin_project! {
     /// A stream or a sink whose items come no faster than a limit.
     ///
     /// [`RateLimiter::pace_by`](crate::RateLimiter::pace_by) returns a stream, and
-    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. It holds one item, which waits for its token. The wait is not
-    /// bounded. If too many callers wait already, it tries again later, and a burst of 0 lets nothing through until the quota is changed. If
-    /// many streams share one limit, each needs a place in the queue, or some are never served: set a [`max_debt`](crate::Quota::max_debt) of at
-    /// least their number.
+    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. A `Paced` holds one item, which waits
+    /// for its token. The wait is not bounded. If too many callers wait already, it tries again later, and a burst of 0
+    /// lets nothing through until the quota is changed. If many streams share one limit, each needs a place in the
+    /// queue, or some are never served: set a [`max_debt`](crate::Quota::max_debt) of at least their number.
     ///
     /// **As a stream**, it asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does not
     /// come. While an item waits, it does not ask for the next one.

@@ -37,7 +37,7 @@ pub trait Place: Sized {
 
     /// Gives the tokens back, and returns whether it did.
     ///
-    /// It does so if nothing was taken since, and the tokens are not available yet.
+    /// It does so if no other tokens were taken since, and these are not available yet.
     fn cancel(self) -> bool;
 }
 

@@ -11,7 +11,7 @@
 //! | in the word's window | the word's window | |
 //! | in a later window | the window of the reading | the word's window has passed, by as many windows as the numbers differ |
 //! | in an earlier window | the word's window | a clock that lags behind the clock of another thread opens no second window for the same time |
-//! | in an earlier window, by more than a whole window and the most that the clock may step back | the window after that of the reading, with the counts of the word | the clock stepped back, or the limiter was unused until half of all numbers had passed |
+//! | in an earlier window, by more than the sum of a window and the longest step back that the clock may take | the window after that of the reading, with the counts of the word | the clock stepped back, or the limiter was unused until half of all numbers had passed |
 //!
 //! The last row is sound because it opens no window: the count stays, and the next window opens only after more than
 //! a whole window of forward motion. (If the count went into the reading's own window, a clock that steps back and
@@ -24,7 +24,8 @@ use core::time::Duration;
 
 /// The most bits that the length of a window, in units, may have.
 ///
-/// They leave 7 bits of a position for the number of a window, and 4 bits in the stamps of a sliding log.
+/// A window has a power of two of units, so at most 2^57. This leaves 7 bits of a position for the number of a window,
+/// and 4 bits in the stamps of a sliding log.
 const DEBT_BITS: u32 = 58;
 
 /// The line of windows of a quota.
@@ -42,7 +43,7 @@ impl Line for WindowLine {
         1
     }
 
-    /// Returns 1: no word counts a window later than the next one.
+    /// Returns 1, because no word counts a window later than the next one.
     fn deepest_debt(_: &Quota) -> u64 {
         1
     }
@@ -65,7 +66,7 @@ impl Line for WindowLine {
 
     #[inline]
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self {
-        // `sizes` made it from a `u32`.
+        // `sizes` made this size from a `u32`, so it fits.
         Self { timeline, limit: size(0) as u32 }
     }
 
@@ -109,7 +110,7 @@ impl WindowLine {
         at >> self.timeline.fraction_bits()
     }
 
-    /// Returns how many bits distinguish the numbers of windows, at least 6.
+    /// Returns how many bits distinguish the numbers of windows, at least 7.
     ///
     /// They are the bits of `field`, or those of a position above its fraction if these are fewer.
     #[inline]
@@ -119,7 +120,7 @@ impl WindowLine {
 
     /// Returns whether a step back of the clock left a word whose window begins `units` after a reading.
     ///
-    /// It did if `units` are more than a window and the most that the clock may step back, together.
+    /// It did if `units` exceeds the sum of a window and the longest step back that the clock may take.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)
@@ -131,9 +132,11 @@ impl WindowLine {
 pub(in crate::limit) struct CountedWindow {
     /// The window's number, cut off to the bits of the word's field.
     pub(in crate::limit) number: u64,
-    /// How many windows it comes after the word's. If it is 0, the word's count goes on.
+    /// How many windows after the word's window this one comes. If it is 0, the word's count goes on.
     pub(in crate::limit) passed: u64,
-    /// The units from the reading to the window's end. They are more than a window if it has yet to begin.
+    /// The units from the reading to the window's end.
+    ///
+    /// They are more than a whole window if this window has yet to begin.
     pub(in crate::limit) ends_in: u64,
 }
 
@@ -150,7 +153,7 @@ impl CountedWindow {
         if passed >= 0 {
             return Self { number: here & field.max(), passed: passed as u64, ends_in: rest };
         }
-        // The product is at most 2^63 units, and a window has at most 2^60, so nothing overflows.
+        // The product is at most 2^63 units, and a window has at most 2^57, so nothing overflows.
         let begins_in = rest + (passed.unsigned_abs() - 1) * window;
         if passed < -1 && line.is_beyond_next_window(begins_in, clock) {
             return Self { number: here.wrapping_add(1) & field.max(), passed: 0, ends_in: rest + window };

@@ -1,8 +1,8 @@
-//! The decision on a word that counts windows, in a limiter or in the keyed table.
+//! The decision on a word that counts tokens in windows, in a limiter or in the keyed table.
 
 // | file | idea |
 // |---|---|
-// | `mod` | a word that counts windows, and the decision on it |
+// | `mod` | a word that counts tokens in windows, and the decision on it |
 // | `line` | `WindowLine`: the arithmetic of windows; `CountedWindow`: the window in which a decision counts |
 
 mod line;
@@ -65,7 +65,7 @@ pub(super) trait WindowCounts: Sized {
         if line.is_unlimited() { u32::MAX } else { self.left(line) }
     }
 
-    /// Adds `n` tokens, which are not 0, if the limit allows them. The quota has to have a limit.
+    /// Adds `n` tokens if the limit allows them. `n` must not be 0, and the quota has to have a limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take(self, line: &WindowLine, n: u32) -> Result<(Self, Allowed), Denied> {
@@ -155,8 +155,8 @@ fn decide(
         return (word, Ok((counts.allowed(line), TakePosition::UNCOUNTED)));
     }
     let CountedWindow { number, passed, .. } = counts.window();
-    // A refusal writes nothing, unless the clock stepped back. Then it writes the window that counts, so that it stays
-    // the same one from here on.
+    // A refusal writes nothing, unless the clock stepped back. Then it writes the window that counts, so that later
+    // decisions count in the same window.
     let is_moved = passed == 0 && number != fields.number().get(word);
     let unmoved = if is_moved { fields.put(&counts) } else { word };
     match counts.take(line, n) {
@@ -226,7 +226,9 @@ pub(super) trait Windowed {
     /// The number of windows in which a taken token counts, its own included.
     const COUNTS_FOR: u64;
 
-    /// Returns the [weight](PerKey::weight) of the counts: a part of the time for which tokens count.
+    /// Returns the [weight](PerKey::weight) of the counts.
+    ///
+    /// It is the time for which the tokens count, times the fraction of the limit that they are.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 
@@ -283,7 +285,7 @@ impl<W: Windowed> PerKey for W {
     }
 
     fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
-        // The sum counts the windows ahead and the one that the reading lies in.
+        // The added window is the one that the reading lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)
             .min(most_ahead(line, W::LEVEL.number()))
@@ -351,7 +353,7 @@ fn most_ahead(line: &WindowLine, number: Field) -> u64 {
 
 /// Returns the fraction `count / limit` of `time`, but at least 1 if `count` is not 0.
 pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
-    // The fraction is at most the whole time, unless the count was made under another quota.
+    // The result is at most `time`, unless the count was made under another quota.
     let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
     u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
 }
