@@ -1,9 +1,9 @@
-//! A slow, obvious model of the script, for one limit and one subject.
+//! A slow, obvious model of the server's script, for one limit and one subject.
 
 use crate::script::{Command, Grant, LeaseRequest, Level, Reply, Status, Take, Terms};
 use std::collections::HashMap;
 
-/// A holder, as the server stores it.
+/// A process that holds a lease, as the server stores it.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     seq: u64,
@@ -14,7 +14,7 @@ struct Holder {
     charge: u64,
 }
 
-/// One limit. Its debts are counted in parts of a token.
+/// The state of one limit. Its debt is counted in parts of a token.
 ///
 /// A token has as many parts as the period has microseconds.
 #[derive(Debug)]
@@ -54,7 +54,9 @@ impl Server {
         self.at = to;
     }
 
-    /// Ends the leases in the order of their ends, each after the refill up to that time.
+    /// Ends the leases that have expired, in the order of their ends.
+    ///
+    /// Before each the bucket refills up to that end, because it refills no further than to the leased tokens.
     fn catch_up(&mut self, now: u64) {
         while let Some((&number, holder)) = self.holders.iter().min_by_key(|(_, holder)| holder.end)
             && holder.end <= now
