@@ -123,8 +123,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Sets the algorithm of each key's bucket. The default is [`TokenBucket`].
     ///
     /// The others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit of
-    /// up to 2^20 - 2. (None is a leaky bucket as a meter, because it makes the same decisions as the token bucket. Its
-    /// level is what `peek` reports as used.)
+    /// up to 2^20 - 2. (A leaky bucket as a meter is not among them, because it makes the same decisions as the token
+    /// bucket. Its level is what `peek` reports as used.)
     ///
     /// # Examples
     ///

@@ -28,7 +28,7 @@ impl<K: ?Sized> KeyedLimiter<K> {
     /// # When it is full
     ///
     /// Keys for which the table has no slot share buckets, as in every keyed limiter, but only with keys of their
-    /// class. There are seven classes of plans, by the longest time that a plan takes to refill a bucket. So a key with
+    /// class. There are seven classes of plans, by the time that a plan takes to repay its deepest debt. So a key with
     /// ten tokens a second never waits behind one with ten tokens a day.
     ///
     /// # Waiting

@@ -1,4 +1,4 @@
-//! The census of a limiter's keys: how many it knows, and how many of them are limited.
+//! The census of a limiter's keys: how many have a slot, owe tokens or have none left.
 
 use super::table::MOST_TIERS;
 use core::ops::Deref;

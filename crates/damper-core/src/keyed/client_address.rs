@@ -70,7 +70,7 @@ impl ClientAddress {
     }
 }
 
-/// Hashes the 32 bits of an IPv4 address, or the 128 bits of an IPv6 address, in one write.
+/// Hashes the 32 bits of an IPv4 address, or the 128 of an IPv6 address, by one call of the hasher.
 ///
 /// No IPv6 key has the bits of an IPv4 key, so the kind of address need not be hashed.
 impl Hash for ClientAddress {

@@ -52,7 +52,7 @@ impl Crowding {
         Self { looked: self.looked.saturating_sub(earlier.looked), busy: self.busy.saturating_sub(earlier.busy) }
     }
 
-    /// Returns the share of these buckets that owed something: 0 to 1, and 0 if newcomers looked at none.
+    /// Returns which share of the buckets that newcomers looked at owed something; 0 if there were none.
     #[must_use]
     pub fn share(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]

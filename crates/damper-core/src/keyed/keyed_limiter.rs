@@ -58,8 +58,9 @@ use core::ops::Deref;
 /// has, for at most the time of one refill. If the clock steps back by more than
 /// [`max_step_back`](Clock::max_step_back), and by more than the time in which the deepest debt is repaid, all buckets
 /// are full. If readings of the clock differ between threads, one thread may find a bucket full and give its slot away
-/// before it is full for another thread. The key then gets the tokens of that difference in time twice. A window is
-/// kept by its number instead, which wraps after 2^24 windows of a fixed window and after 2^16 of a sliding counter.
+/// before it is full for another thread. The key then gets the tokens of that difference in time twice. A slot of a
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter) keeps the number of a window
+/// instead, which wraps after 2^24 windows or 2^16, respectively.
 ///
 /// # Examples
 ///
@@ -184,10 +185,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
     ///
-    /// The call looks at both limits, and then takes of the key's limit first and of `all` second. If a limit refuses
-    /// at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens of
-    /// `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal is
-    /// then [contended](LimitSetDenied::is_contended).
+    /// The call looks at both limits, and then takes from the key's limit first and from `all` second. If a limit
+    /// refuses at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens
+    /// of `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal
+    /// is then [contended](LimitSetDenied::is_contended).
     ///
     /// [`Allowed`] describes the limit that has fewer tokens left.
     ///

@@ -61,7 +61,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Returns the command, without its frame.
+    /// Returns the command, without the `Frame` that the caller adds.
     #[must_use]
     pub fn command(&self) -> &Command {
         &self.command
@@ -69,7 +69,7 @@ impl Dispatch {
 
     /// Returns whether several checks may wait for this command.
     ///
-    /// Then it must be sent even if one of them is cancelled.
+    /// Then it must be sent even if one of these checks is cancelled.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })

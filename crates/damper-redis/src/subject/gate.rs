@@ -87,7 +87,7 @@ impl Gate {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the smallest cost for which the gate was last closed; 0 if it was opened since.
+    /// Returns the smallest cost that the gate denies or last denied; 0 if it was opened since.
     pub(super) fn cost(&self) -> u32 {
         // The cost has 20 bits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32

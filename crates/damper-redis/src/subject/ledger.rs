@@ -80,9 +80,9 @@ pub(super) struct Ledger {
     pub(super) joint: Option<OpenCommand>,
     /// The tokens of the last joint takes that no check has taken yet.
     pub(super) joint_tokens: JointTokens,
-    /// The tokens that those checks need that wait for the request or joint take in flight.
+    /// The tokens needed by checks that wait for the request or joint take in flight.
     pub(super) joined: u64,
-    /// The tokens that waiting checks needed and the last request or joint take did not bring.
+    /// The tokens that waiting checks needed, but that the last request or joint take did not bring.
     pub(super) unmet: u64,
     /// Whether the last command was lost.
     pub(super) is_failing: bool,
@@ -96,7 +96,7 @@ pub(super) struct Ledger {
     pub(super) round_trip: u64,
     /// The tokens in the lease when it was last read, plus the refunds since then.
     pub(super) looked_at: u32,
-    /// The time of the last read of the lease that found tokens spent, or after a check had found too few.
+    /// The last time at which a read of the lease found that tokens were spent or had run out.
     pub(super) idle_since: u64,
     pub(super) bookings: Bookings,
     /// When the first of the bookings was made.

@@ -95,8 +95,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Memory ordering
 ///
-/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens reads
-/// the clock after they were granted.
+/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens never
+/// reads a time from before they were granted.
 #[derive(Debug)]
 pub struct Subject<C> {
     lease: ExpiringLease,

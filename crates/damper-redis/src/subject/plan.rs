@@ -103,7 +103,7 @@ impl Plan {
         self.leases
     }
 
-    /// Returns how long the tokens of a usual request are valid after it was sent, in µs.
+    /// Returns how long leased tokens are usually valid after their request was sent, in µs.
     pub(crate) fn validity(&self) -> u64 {
         validity(self.lease)
     }

@@ -50,7 +50,7 @@ impl Table<ByPlan> {
         demand: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Result<(Fit, Receipt), Denied> {
-        // The tiers must know of this debt before a word with it is written. Otherwise another thread could take the
+        // The tiers must know of this debt before a word with it is written. Otherwise another thread could mistake the
         // word for one from before the clock stepped back, because it owes more than any word so far.
         self.tiers.expect_debt_of(demand.plan.longest_debt());
         loop {

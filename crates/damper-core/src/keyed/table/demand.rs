@@ -26,7 +26,7 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     /// Returns the deepest debt that the demand may leave, in units of the line.
     ///
-    /// It is called only with `BRINGS_ITS_DEPTH`.
+    /// It is called only if `BRINGS_ITS_DEPTH` is true.
     fn deepest_debt(self) -> u64 {
         0
     }

@@ -59,7 +59,7 @@ impl Fingerprint {
         scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
     }
 
-    /// Returns a number of 1 to `most`, which is below 2^32.
+    /// Returns a short form of the fingerprint: a number of 1 to `most`, which is below 2^32.
     ///
     /// It is for slots that have no room for the whole fingerprint, and is independent of the key's sets.
     #[cfg(target_has_atomic = "64")]

@@ -111,7 +111,7 @@ pub(super) struct Share {
     pub(super) tag: u64,
 }
 
-/// A shared word, decoded, with the tag that it and its line's header have together.
+/// A shared word, decoded. Its tag is stored partly in the word, and partly in the header of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedWord {
     pub(super) tag: u64,

@@ -15,7 +15,7 @@ use {
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
-/// The counts of events of the keys under a lock.
+/// The counts that a lock protects: events of the keys that are under the lock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
     /// The slots taken by first sights under this lock, less those that `clear` vacated.
@@ -115,9 +115,9 @@ impl Locks {
     /// Returns how many calls of `retier` and `clear_tier` there were for keys under this group's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, group: usize) -> u32 {
-        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the new count also sees all
-        // that the caller of `retier` wrote before, when it asks for the tier. loom-tests:
-        // keyed::retier_reaches_a_key_that_is_just_seen.
+        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count and then asks for a
+        // tier sees all that the caller of `retier` wrote before.
+        // loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
         self.part(group).retiers.load(Ordering::Acquire)
     }
 

@@ -214,12 +214,12 @@ impl<A> Table<A> {
         &self.tiers.first.quota
     }
 
-    /// Returns the quota of the tier that a key is in; `newcomer_tier` returns it if the key has no slot.
+    /// Returns the quota of a key's tier; `newcomer_tier` returns the tier of a key without a slot.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
         self.numbered_tier(key, newcomer_tier).1.quota.quota()
     }
 
-    /// Returns the number of the tier that a key is in; `newcomer_tier` returns it if the key has no slot.
+    /// Returns the number of a key's tier; `newcomer_tier` returns that of a key without a slot.
     pub(super) fn tier_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> usize {
         self.numbered_tier(key, newcomer_tier).0
     }

@@ -39,7 +39,7 @@ pub enum WhenFull {
     ///
     /// Known keys keep their slots, and no key exceeds its quota.
     DenyNew,
-    /// The key takes over the slot that is full soonest from a key of its tier, together with its debt.
+    /// The key takes over the slot and the debt of that key of its tier whose bucket is full soonest.
     ///
     /// It does so only if that leaves enough tokens. If all its slots belong to keys of other tiers, it spends as with
     /// `SharedOverflow`.
@@ -50,7 +50,7 @@ pub enum WhenFull {
     EvictLeastIndebted,
 }
 
-/// A newcomer stays in its first set if this set has as many vacant or idle slots.
+/// A newcomer stays in its first set if this set has at least this many vacant or idle slots.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -63,7 +63,7 @@ struct Candidate<'a> {
 
 /// The loss if a slot is taken from its owner. A newcomer takes the slot with the smallest loss.
 ///
-/// It is the owner's debt in units of the newcomer's line, plus one.
+/// If the slot has an owner, it is the owner's debt in units of the newcomer's line, plus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64);
 
@@ -161,7 +161,7 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
     }
 }
 
-/// Keeps the compiler from turning the branch around it into a conditional move.
+/// Keeps the compiler from turning the branch around this call into a conditional move.
 ///
 /// With conditional moves, the address of the slot to claim waits for the loads of all eight slots, one after another.
 /// A branch is predicted, so the processor goes on. A newcomer in a table of idle owners was measured to take 69 ns
@@ -346,7 +346,7 @@ impl<A: PerKey> Table<A> {
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
-    /// Returns a set's best slot for a newcomer and its numbers of vacant and idle slots.
+    /// Returns a set's best slot for a newcomer, and how many vacant and idle slots the set has.
     ///
     /// It returns `None` if one of the slots is the key's.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]

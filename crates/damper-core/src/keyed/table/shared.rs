@@ -41,12 +41,12 @@
 //! So the debt of a key is always found: under its own tag anywhere in the line, under several keys at its home, or
 //! in the fixed word of its tier.
 //!
-//! ***Roll-backs.** The receipt of taken tokens names the word and the *generation* of the lock. The generation is
+//! **Roll-backs.** The receipt of taken tokens names the word and the *generation* of the lock. The generation is
 //! incremented when a word is displaced, and when a spend copies a debt that stays in another word too. A receipt of an
 //! older generation gives nothing back, because its tokens may be owed in several words by now. Lowering one of these
 //! could forget debts of other keys or of other calls.
 //!
-//! ***Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them, because a
+//! **Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them, because a
 //! word of another tier counts only if it has the key's own tag. All tiers share all lines, so a tier that no key is in
 //! takes nothing but its fixed words.
 
@@ -65,7 +65,7 @@ use crate::time::Clock;
 pub(super) struct SharedDebt {
     /// The bucket's word from which a newcomer that gets a slot starts.
     pub(super) of_key: u64,
-    /// The bucket's word from which a call without a slot starts.
+    /// The bucket's word from which a call of a key without a slot starts.
     pub(super) start: u64,
     /// The bucket's word for the debt that the key shares with others, in words of several keys.
     ///
@@ -514,7 +514,7 @@ impl SharedLines {
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
     }
 
-    /// Returns whether a word owes something, as a key of this tier sees it.
+    /// Returns whether a word of any tier owes something. `line` and `at` are those of the tier `tier`.
     #[inline]
     pub(super) fn is_busy<A: PerKey>(
         word: SharedWord,

@@ -22,7 +22,7 @@ pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) epoch: usize,
 }
 
-/// The swap that takes the tokens of an allowed demand, whose answer is of type `T`.
+/// The swap that takes the tokens of an allowed demand; `T` is its [`Demand::Allowed`].
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotTake<'a, T> {
     slot: &'a Slot,

@@ -103,7 +103,7 @@ impl SlotWord {
         TIER.get(self.0) == CLAIMED
     }
 
-    /// Returns this word with the level of another bucket's word, which is its lowest bits.
+    /// Returns this word with another level: the lowest bits of `word`, which is a bucket's word.
     pub(super) const fn at_level(self, word: u64) -> Self {
         Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))
     }

@@ -16,8 +16,8 @@
 //!
 //! **Moving a key.** The move swaps the word of the key's slot for one whose bucket takes as long to be full under the
 //! new tier's quota. It adds what the key owes in shared words. Such a word may owe more than the new quota allows. So
-//! a tier remembers the deepest debt that was ever moved into it. Otherwise a reader would take such a word for one
-//! from before the clock stepped back, and its bucket for full.
+//! a tier remembers the deepest debt that was ever moved into it. Otherwise a reader would mistake such a word for one
+//! from before the clock stepped back, and treat its bucket as full.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -181,7 +181,7 @@ impl Tier {
 
     /// Makes the tier's line accept the debts of keys that were moved to this tier.
     ///
-    /// Otherwise the line would take a debt deeper than its quota allows for one from before the clock stepped back.
+    /// Without this, a debt deeper than the quota allows would be mistaken for one from before the clock stepped back.
     /// The method is called after the word of the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {

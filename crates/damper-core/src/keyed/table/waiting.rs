@@ -14,14 +14,14 @@
 //!    earlier. A slot has no room for an offset, so a refund, a roll-back or a reset moves the word itself back, to
 //!    before the positions of waiters. When the bucket is no longer below empty, the tokens of all waiters are there.
 //!
-//! ***The bound.** A take moves the word up, and a refund moves it down. A waiter can cancel only while it is the last,
+//! **The bound.** A take moves the word up, and a refund moves it down. A waiter can cancel only while it is the last,
 //! and then moves the word down over exactly its own tokens. Each unit of the line is taken at most once more than it
 //! was refunded. So below any position, callers took at most what the line produced up to that position, plus what was
 //! refunded. Rule 1 lets those callers act whose tokens lie below the present position plus a burst. Rule 2 lets all
 //! callers act when the word itself lies below that sum. Either way, from a moment at which the bucket was not below
 //! empty, callers use at most the burst, what the line produces, and what is given back.
 //!
-//! ***The order** changes only if tokens are refunded while the bucket is below empty. The word then moves back over
+//! **The order** changes only if tokens are refunded while the bucket is below empty. The word then moves back over
 //! the tokens of some waiters, and the next caller may act together with these waiters.
 //!
 //! # The key while a caller waits
@@ -156,7 +156,7 @@ impl Table<TokenBucket> {
     fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
-            // Another key is just taking the slot. The next call sees the outcome.
+            // Another key is just taking the slot. The next call of `ready_in` sees the outcome.
             Origin::Slot(slot, _) if slot.word().is_claimed() => false,
             Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
             Origin::Shared(origin) => {

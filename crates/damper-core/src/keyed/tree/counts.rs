@@ -17,7 +17,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
     /// A key counts once for each dimension in which a plan limits it.
     #[must_use]
     pub fn keys(&self) -> [usize; LEVELS] {
-        // The sum is at most the number of slots, except for keys that come and go while they are counted.
+        // The sum is at most the number of slots, unless keys come and go while the locks are read one by one.
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.keys) as usize)
     }
 

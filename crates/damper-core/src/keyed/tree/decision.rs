@@ -4,7 +4,7 @@
 //! judges each word. Then it swaps the words, in the order of the levels. If a word has changed since the look, the
 //! call judges it anew. If its tokens are gone by then, the call gives back what it took from the words before.
 //!
-//! ***A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it
+//! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it
 //! may take the last token of the next level. Otherwise it *borrows*: it takes nothing from the guarantee, and must
 //! leave that part of the next level's burst which is kept for guaranteed calls. Both kinds of calls take from the same
 //! word of the next level, so together they never exceed its plan.
@@ -321,9 +321,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
-    /// Returns whether the call is guaranteed its tokens of a word now.
+    /// Returns whether the level before guarantees the call its tokens of a word now.
     ///
-    /// It returns `None` if the level before is no level of guarantees.
+    /// It returns `None` if there is no level before, or if that is no level of guarantees.
     fn is_guaranteed(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,

@@ -43,7 +43,7 @@ use core::task::Waker;
 /// So one line takes a fifth of all places, and ten greedy users leave a tenth of them to the others: (4/5)^10.
 const PART_OF_FREE_PLACES: usize = 4;
 
-/// A bucket of a tree. Its dimension is a part of the fingerprint.
+/// A bucket of a tree. Its fingerprint is computed from the key and the dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bucket {
     level: usize,
@@ -68,7 +68,9 @@ pub(super) enum Full {
 pub(super) enum Look {
     /// No older call holds this one up.
     MayAsk,
-    /// An older call holds this one up. The call directly before this one stops doing so at this time.
+    /// An older call holds this one up.
+    ///
+    /// The time is when the call directly before this one stops doing so, if ever.
     HeldUp(Option<Expiry>),
 }
 
@@ -95,7 +97,7 @@ struct Waiter {
     ticket: Ticket,
     /// The bucket in whose line the call stood first.
     ///
-    /// The call has its place at the expense of this bucket's line.
+    /// The call counts toward the places that this bucket's line may have.
     first: Bucket,
     expiry: Option<Expiry>,
     /// The tick at which the call's tokens are due, or a past tick if that is not known.
@@ -293,7 +295,8 @@ impl Lines {
 
     /// Wakes the calls that may ask again, after tokens were given back to these buckets.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
-        // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
+        // ORDERING: SeqCst, as `add` says. With `std`, giving tokens back to a bucket has such a fence already, in
+        // `Table::wake`.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;

@@ -76,9 +76,9 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 /// # Estimates
 ///
 /// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A bucket allows
-/// what its plan says, plus what is given back. Reservations from before some stretch of time give back in it at most
-/// what was unsettled when it began. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two,
-/// unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
+/// what its plan says, plus what is given back. In any stretch of time, the reservations made before it give back at
+/// most what was unsettled at its start. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts:
+/// two, unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
 /// [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as used in full. A reservation that is leaked
 /// counts as unsettled for at most two times-to-live.
 ///
@@ -132,7 +132,9 @@ struct Level {
     ///
     /// [`KEPT_IN_FULL`] is the whole burst.
     kept: u32,
-    /// The counts of unsettled costs, which buckets share by their hash. Their number is a power of two.
+    /// The counts of unsettled costs. A bucket's hash chooses its count, which other buckets may share.
+    ///
+    /// Their number is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 
@@ -251,7 +253,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the bucket of a key in one dimension.
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
-        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each.
+        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each
+        // dimension.
         Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
     }
 }

@@ -177,7 +177,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         awaited.map(|(level, dimension)| path.bucket(level, dimension))
     }
 
-    /// Returns a function from a bucket at which a call waits to the guarantee that the call exceeds there.
+    /// Returns a function that maps a bucket at which a call waits to the guarantee that it exceeds there.
     ///
     /// It returns no guarantee whose burst is smaller than the call's cost. Otherwise a large call, which can only
     /// borrow, would keep the guarantee from small calls of the same key.

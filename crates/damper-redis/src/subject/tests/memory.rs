@@ -13,7 +13,8 @@ fn slow() -> Terms {
 
 /// With `N` processes, up to `(N - 1)/N` of a burst is admitted twice.
 ///
-/// [`WhenDown`](crate::WhenDown) promises no less: while the server is gone, each process spends its share of the burst.
+/// [`WhenDown`](crate::WhenDown) explains why: the first processes to return find tokens that the others have spent and not charged
+/// yet.
 #[test]
 fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     // Four processes have spent their shares of the burst without the server.
@@ -248,7 +249,7 @@ fn next_request_asks_for_the_checks_that_wait() {
 
 /// One command takes the tokens of more waiting checks than a lease can serve.
 ///
-/// The tokens of cancelled checks are given back.
+/// Tokens that no check takes in time are given back.
 #[test]
 fn server_takes_the_tokens_of_all_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));

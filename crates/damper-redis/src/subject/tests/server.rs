@@ -56,7 +56,8 @@ impl Server {
 
     /// Ends the leases that have expired, in the order of their ends.
     ///
-    /// Before each the bucket refills up to that end, because it refills no further than to the leased tokens.
+    /// The bucket refills up to the end of each lease before that lease ends, because tokens that are still leased cannot be
+    /// refilled.
     fn catch_up(&mut self, now: u64) {
         while let Some((&number, holder)) = self.holders.iter().min_by_key(|(_, holder)| holder.end)
             && holder.end <= now

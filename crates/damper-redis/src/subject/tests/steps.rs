@@ -254,7 +254,7 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     let dispatch = pair.asked(300);
     assert!(matches!(pair.run(*dispatch), Outcome::Denied(_)));
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "the server has said when to ask again");
-    // The reply to a request for the lease leaves that unchanged.
+    // The reply to a request for the lease does not open the gate for this cost.
     while pair.takes(1) && pair.subject.ask_ahead().map(|dispatch| pair.run(*dispatch)).is_none() {}
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
@@ -326,7 +326,7 @@ fn reply_grants_no_more_than_was_asked_for_whatever_it_says() {
     reply.grant = reply.grant.map(|grant| Grant { granted: ask.want + 100, kept: ask.unspent + 100, ..grant });
     assert_eq!(pair.subject.replied(*dispatch, &reply), Outcome::Again);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
-    // A refund does not fill the lease above that either.
+    // Nor does a refund fill the lease above this number.
     let _ = pair.subject.refund(100);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
 }
