@@ -53,7 +53,7 @@ impl Gate {
         (!asks).then_some(wait)
     }
 
-    /// Returns for how many µs after `now` the gate is closed for `n` tokens.
+    /// Returns for how many µs after `now` the gate is closed for `n` tokens; `None` if it is open.
     pub(super) fn closed_for(&self, n: u32, now: u64) -> Option<u64> {
         // ORDERING: Relaxed here and in all methods. The word is the whole state of the gate and publishes nothing. A check that
         // reads an older word gets the answer of a moment before.

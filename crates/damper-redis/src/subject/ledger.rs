@@ -38,7 +38,8 @@ pub(super) struct OpenCommand {
 
 /// The state of a subject that its lock protects.
 ///
-/// All times are in µs of the subject's clock.
+/// All times are in µs of the subject's clock. A *request* asks for leased tokens. A *joint take* takes tokens for all waiting
+/// checks.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) mode: Mode,
@@ -308,7 +309,8 @@ impl Ledger {
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // Until the next command the policy decides, so the command goes out after the usual time, even if the limit was empty.
+        // Until the next command the policy for a server that is gone decides. So the command goes out after the usual time, even
+        // if the limit was empty.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
     }

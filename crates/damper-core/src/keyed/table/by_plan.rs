@@ -1,4 +1,6 @@
 //! The table's operations for keys whose quota comes with the call, as a plan.
+//!
+//! [`table`](super#terms) defines the terms.
 
 use super::demand::{Fit, PlannedCheck};
 use super::{Fingerprint, Receipt, Table, WhenFull};

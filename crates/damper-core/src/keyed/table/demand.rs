@@ -1,4 +1,6 @@
 //! The demand of a call on a bucket, and what the call gets.
+//!
+//! [`table`](super#terms) defines the terms.
 
 use super::Receipt;
 use super::shared::SharedOrigin;

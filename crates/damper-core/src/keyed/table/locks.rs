@@ -1,4 +1,6 @@
 //! The locks of first sights and shared words, their counts, and the signals to waiting threads.
+//!
+//! [`table`](super#terms) defines the terms.
 
 #[cfg(feature = "std")]
 use crate::sync::Signal;

@@ -10,7 +10,10 @@
 //! refilled yet, and is *idle* if it owes none. A slot is *claimed* while it changes its owner.
 //!
 //! A *tier* is one of the table's quotas, with its line and the keys that are under it. Each change of a quota starts a
-//! new *epoch*. A *shared word* is a bucket in which keys without a slot spend.
+//! new *epoch*. A *newcomer* is a key that has no slot. Its *first sight* is a call in which the table gives it a slot,
+//! if it can. A *shared word* is a bucket in which keys without a slot spend. Shared words stand in *shared lines* of
+//! memory, and four of these are a *group* (`lines`). A bucket is *below empty* if it owes more than a burst, for
+//! example because callers took tokens in advance.
 //!
 //! # A check of a known key
 //!
@@ -274,8 +277,8 @@ impl<A> Table<A> {
 impl<A: PerKey> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// It returns `None` if another thread changed the slot since its word was read, if the bucket is below empty
-    /// (callers have taken tokens in advance), or if the quota has no limit.
+    /// It returns `None` if another thread changed the slot since its word was read, if the bucket is below empty, or
+    /// if the quota has no limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast<'a, D: Demand<A>>(

@@ -1,5 +1,7 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
+//! [`table`](super#terms) defines the terms.
+//!
 //! A *newcomer* is a key that has no slot. Its call holds one of 64 locks, which the key's group of shared lines
 //! decides. So no key gets two slots, and the shared words of a key change under one lock. A slot can belong to a key
 //! of any lock. So what a newcomer reads in a slot counts only if the swap that claims this slot succeeds.

@@ -1,8 +1,10 @@
 //! The debts of keys without a slot: in which shared word a key spends, and what it owes already.
 //!
-//! There are many words, because a *newcomer*, a key that is just given a slot, inherits what its word owes. With a
-//! single word, when one key in a thousand found no slot, nine of ten innocent clients were seen to be refused. Each
-//! newcomer started with the word's debt, so its slot stayed busy longer, and more keys found no slot.
+//! [`table`](super#terms) defines the terms.
+//!
+//! There are many words, because a newcomer inherits what its word owes. With a single word, when one key in a thousand
+//! found no slot, nine of ten innocent clients were seen to be refused. Each newcomer started with the word's debt, so
+//! its slot stayed busy longer, and more keys found no slot.
 //!
 //! The words stand in lines of memory, which [`lines`](super::lines) draws. A key's hash chooses its line and its
 //! *tag*, which names the key in a word. The tag chooses the key's *home*: one word of the line. A word is *busy* while
@@ -356,7 +358,7 @@ impl SharedLines {
         self.put_fixed(share, tiers, word);
     }
 
-    /// Puts a displaced word at its home.
+    /// Puts a displaced word at its home, and each word that this displaces at its own home.
     fn bring_home<A: PerKey>(
         &self,
         share: Share,

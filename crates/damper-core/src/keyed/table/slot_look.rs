@@ -1,5 +1,7 @@
 //! A decision about a slot in three steps: look, judge, take.
 //!
+//! [`table`](super#terms) defines the terms.
+//!
 //! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, reads
 //! the clock once, judges all, and only then takes tokens, from one after another.
 //!
@@ -14,7 +16,7 @@ use crate::limit::{Denied, PerKey};
 use crate::quota::Line;
 use crate::time::Clock;
 
-/// The words that a look at a key's slot loaded.
+/// The slot that a look found, with its word and the epoch of its quota.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) slot: &'a Slot,

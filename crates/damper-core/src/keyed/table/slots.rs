@@ -1,6 +1,7 @@
 //! The slots of a table, each with the bucket of one key.
 //!
 //! A key's hash says where its slot can be, and the version in a slot's word changes with its owner.
+//! [`table`](super#terms) defines the terms.
 //!
 //! # Sets
 //!

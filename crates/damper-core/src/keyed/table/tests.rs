@@ -86,7 +86,7 @@ struct AdmittedCall {
     quota: usize,
 }
 
-/// The tokens that a tier produced, and all of its quotas.
+/// The tokens that a tier produced so far, times `SECOND`, and all quotas that it has had.
 #[derive(Debug)]
 struct TierModel {
     produced: i128,
@@ -342,7 +342,7 @@ fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
     run::<FixedWindow>();
 }
 
-/// The random histories seldom lead to this state.
+/// The random histories seldom move a key back to a tier in which it owes tokens with other keys.
 #[test]
 fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let (slow, fast) = (Quota::per_second(1).burst(6), Quota::per_second(50).burst(1));

@@ -1,5 +1,7 @@
 //! The live quotas of the tiers, and the fixed words of an added tier.
 //!
+//! [`table`](super#terms) defines the terms, and [`lines`](super::lines) the *fixed words*.
+//!
 //! There are up to 15 tiers. The word of a key's slot says which one the key is in. While a slot changes its owner, the
 //! word names a tier that does not exist.
 //!

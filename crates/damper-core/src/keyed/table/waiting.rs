@@ -1,5 +1,7 @@
 //! The waits for a key's tokens, in order.
 //!
+//! [`table`](super#terms) defines the terms.
+//!
 //! A waiter takes its tokens in advance, as the waiters of a single limiter do. The waiter keeps its *position*: the
 //! word that its swap wrote, which is a position on the line of the key's tier. The table stores nothing about a
 //! waiter, so a key with waiters takes no more memory than one without. The bucket of such a key is below empty, so

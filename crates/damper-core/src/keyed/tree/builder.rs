@@ -79,8 +79,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     /// the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) says whether a call borrowed.
     ///
     /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key
-    /// that finds no slot in a full table spends in words that it shares with others, and may lack its guarantee:
-    /// [`capacities`](Self::capacities) must have room for all keys.
+    /// that finds no slot in a full table spends from buckets that it shares with other keys, and may lack its
+    /// guarantee: [`capacities`](Self::capacities) must have room for all keys.
     ///
     /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level
     /// together refill no faster than the plan of that bucket. Second, the part `kept` of that bucket's burst has room

@@ -87,7 +87,7 @@ pub(super) struct Waiters {
     calls: Vec<Waiter>,
     /// The places of the calls, by bucket and then by ticket, so that the line of a bucket is a slice.
     ///
-    /// It never grows beyond its capacity, because a call has at most one place for each word of its path.
+    /// It never grows beyond its capacity, because a call has at most one place for each bucket of its path.
     standing: Vec<Place>,
     places: u16,
     next_ticket: u64,

@@ -1,4 +1,6 @@
 //! The costs of a call, taken from all words of a path and settled later.
+//!
+//! A word is the bucket of one level and one dimension.
 
 use super::decision::{Call, Plans};
 use super::lines::Bucket;

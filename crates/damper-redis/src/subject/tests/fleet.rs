@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// The delay of messages, and how long a check waits for them before the policy denies it.
+/// The delay of messages, and how long a check waits for a reply at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) deadline: u64,

@@ -24,7 +24,7 @@ pub(super) struct Server {
     pub(super) lease: u64,
     /// The tokens that processes may still hold from before the server lost the limit.
     ///
-    /// They only show in replies.
+    /// The model only adds them to the `held` of its replies.
     pub(super) lost: u32,
     version: u64,
     at: u64,
