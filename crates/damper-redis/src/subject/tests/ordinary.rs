@@ -105,8 +105,8 @@ fn paced(per_second: f64) -> Traffic {
 
 /// A burst of what the rate brings in 100 ms is enough for up to 16 processes, at 95 % of the rate.
 ///
-/// In the simulation no check comes late. An earlier version counted joint takes in the budget of commands. It denied 67 of 1,000
-/// paced checks with 12 processes, and 35 with 8.
+/// Unlike a load generator, the simulation never falls behind with its checks. An earlier version counted joint takes in the budget
+/// of commands. It denied 67 of 1,000 paced checks with 12 processes, and 35 with 8.
 #[test]
 fn leases_deny_one_percent_at_most_at_95_percent_load() {
     for (per_second, milliseconds) in [(1_000, 100), (1_000, 200), (5_000, 100), (5_000, 200), (20_000, 100)] {
