@@ -17,19 +17,21 @@ use core::marker::PhantomData;
 /// The default capacity in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The largest number of shared buckets: two for each key of the largest capacity. They take 4 GiB.
+/// The largest number of shared buckets, in which keys spend for which the table has no slot.
+///
+/// There are two for each key of the largest capacity. They take 4 GiB.
 const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
 /// The number of keys and of shared buckets that a limiter has room for.
 #[derive(Clone, Copy)]
 struct Sizes {
     capacity: usize,
-    /// The number of shared buckets, unless it follows from the capacity.
+    /// The number that the caller set; `None` if it follows from the capacity.
     shared_buckets: Option<usize>,
 }
 
 impl Sizes {
-    /// Returns the capacity and the number of shared words.
+    /// Checks the sizes, and returns the capacity and the number of words for shared buckets.
     fn checked(self) -> Result<(usize, usize), OutOfRange> {
         let capacity = capacity_within(MAX_CAPACITY, self.capacity)?;
         let words = self.shared_buckets.unwrap_or_else(|| with_headers(capacity * BUCKETS_PER_KEY));
@@ -45,7 +47,7 @@ impl Sizes {
 #[cfg(feature = "alloc")]
 pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
-    /// The quotas of the other tiers, and the function that returns the tier of a key.
+    /// The quotas of the other tiers, and the function that returns the tier of a key, if `tiers` set them.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
     sizes: Sizes,
     when_full: WhenFull,
@@ -96,7 +98,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S, ByPlan> {
         KeyedLimiterBuilder::new(PlanClock::QUOTA, clock, hasher).with_algorithm()
     }
 
-    /// Allocates the table.
+    /// Builds the limiter, and allocates its table.
     ///
     /// # Errors
     ///
@@ -120,9 +122,9 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S, ByPlan> {
 impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// Sets the algorithm of each key's bucket. The default is [`TokenBucket`].
     ///
-    /// The others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit
-    /// of up to 2^20 - 2. (A leaky bucket as a meter decides as the token bucket does. Its level is what `peek` reports
-    /// as used.)
+    /// The others are [`FixedWindow`](crate::FixedWindow), and [`SlidingCounter`](crate::SlidingCounter) for a limit of
+    /// up to 2^20 - 2. (A leaky bucket as a meter is not among them, because it makes the same decisions as the token
+    /// bucket. Its level is what `peek` reports as used.)
     ///
     /// # Examples
     ///
@@ -184,7 +186,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
-    /// Allocates the table.
+    /// Builds the limiter, and allocates its table.
     ///
     /// # Errors
     ///
@@ -225,14 +227,14 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many words there are for the keys without a slot.
+    /// Sets how many words of memory there are for shared buckets, in which keys without a slot spend.
     ///
     /// The number is 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
     /// capacity, and words for their headers.
     ///
-    /// A word has 8 bytes. Of eight words seven are buckets, in which keys of all [tiers](Self::tiers) spend, and one
-    /// is their header. If there are tiers, each of them takes one of the words for every 32 others. More words keep
-    /// more clients apart when the table is full.
+    /// A word has 8 bytes. Of every eight words, seven are buckets in which keys of all [tiers](Self::tiers) spend, and
+    /// the eighth is their header. If there are tiers, each tier also takes one of the words for every 32 others. More
+    /// words keep more clients apart when the table is full.
     pub fn shared_buckets(self, buckets: usize) -> Self {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
@@ -252,9 +254,8 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets the hasher of keys.
     ///
-    /// The default is a [`Seed`](crate::time::Seed) drawn at random, which is SipHash-1-3. A client that can predict
-    /// the hasher can choose keys that collide. For keys that clients cannot choose,
-    /// [`FastSeed`](crate::time::FastSeed) is cheaper.
+    /// The default is SipHash-1-3 with a random [`Seed`](crate::time::Seed). A client that can predict the hasher can
+    /// choose keys that collide. For keys that clients cannot choose, [`FastSeed`](crate::time::FastSeed) is cheaper.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
         let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
         KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }

@@ -23,13 +23,13 @@ impl<K: ?Sized> KeyedLimiter<K> {
     ///
     /// With tiers the limiter knows the quotas. There are at most 15. A change of one is in force for all of its keys
     /// at once, and makes no token early or late. With plans the caller knows the quotas. A key that is given another
-    /// plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan) converts its debt.
+    /// plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan) converts what the key owes.
     ///
     /// # When it is full
     ///
-    /// Keys without a slot share words, as in every keyed limiter, but only with keys of their class. There are seven
-    /// classes of plans, by the time that a refill takes. So a key with ten tokens a second never waits behind one with
-    /// ten tokens a day.
+    /// Keys for which the table has no slot share buckets, as in every keyed limiter, but only with keys of their
+    /// class. There are seven classes of plans, by the time that a plan takes to repay its deepest debt. So a key with
+    /// ten tokens a second never waits behind one with ten tokens a day.
     ///
     /// # Waiting
     ///

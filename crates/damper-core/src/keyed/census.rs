@@ -1,9 +1,11 @@
-//! The census of a limiter's keys: how many it knows, and how many of them are limited.
+//! The census of a limiter's keys: how many have a slot, owe tokens or have none left.
 
 use super::table::MOST_TIERS;
 use core::ops::Deref;
 
-/// The keys of a tier that have a slot, counted one after another.
+/// How many keys of a tier have a slot, how many of these owe tokens, and how many have none left.
+///
+/// The keys are counted one after another while the limiter is used, so the numbers are not of one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TierCensus {
@@ -41,7 +43,7 @@ impl TierCensus {
     }
 }
 
-/// The keys of a [`KeyedLimiter`](super::KeyedLimiter) by their tiers, without an allocation.
+/// The census of each tier of a [`KeyedLimiter`](super::KeyedLimiter), in an array, so that nothing is allocated.
 #[derive(Debug)]
 pub(super) struct KeyCensus {
     counts: [TierCensus; MOST_TIERS],
@@ -55,12 +57,12 @@ impl KeyCensus {
 
     /// Counts a key of this tier.
     pub(super) fn count(&mut self, tier: usize, is_owing: bool, is_exhausted: bool) {
-        // The last tier counts a key whose slot names a tier that does not exist.
+        // A tier may have been added since the census began. Its keys count in the last tier that the census knows.
         self.counts[tier.min(self.tiers.saturating_sub(1))].count(is_owing, is_exhausted);
     }
 }
 
-/// The counts of each tier; the first is that of the limiter's own quota.
+/// Returns the census of each tier; the first is that of the limiter's own quota.
 impl Deref for KeyCensus {
     type Target = [TierCensus];
 

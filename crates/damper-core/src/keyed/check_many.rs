@@ -11,7 +11,7 @@ use core::hash::{BuildHasher, Hash};
 /// A processor can have about this many loads in flight at once. Other numbers were not measured.
 const AHEAD: usize = 16;
 
-/// The keys that were hashed together.
+/// The next keys with their fingerprints, whose slots are being loaded.
 struct Batch<'a, K: ?Sized> {
     keys: [Option<(&'a K, Fingerprint)>; AHEAD],
     /// The number of these keys that have been checked.
@@ -58,7 +58,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         })
     }
 
-    /// Hashes a key, and begins to load its slots.
+    /// Hashes a key, and begins to load the set of slots that it is most likely in.
     #[inline]
     fn fetch<'a>(&self, key: &'a K) -> (&'a K, Fingerprint) {
         let fingerprint = self.fingerprint(key);

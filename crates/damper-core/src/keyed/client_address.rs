@@ -30,14 +30,14 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientAddress(u128);
 
-/// The prefix of an IPv4 address that is mapped into IPv6.
+/// The upper 96 bits of an IPv6 address to which an IPv4 address is mapped (`::ffff:0:0/96`).
 const MAPPED: u128 = 0xFFFF;
 
-/// The well-known prefix of addresses to which a NAT64 gateway translates (RFC 6052).
+/// The upper 96 bits of an address to which a NAT64 gateway translates (`64:ff9b::/96`, RFC 6052).
 const NAT64: u128 = 0x0064_FF9B << 64;
 
 impl ClientAddress {
-    /// The number of bits of an IPv6 address that identify a client by default: those of a home or a host.
+    /// How many bits of an IPv6 address identify a client by default: a home or a host usually has a /64.
     pub const IPV6_PREFIX: u32 = 64;
 
     /// Creates the key of an address; IPv6 addresses are grouped by their first `bits`, at most 128.
@@ -70,9 +70,9 @@ impl ClientAddress {
     }
 }
 
-/// Hashes the bits alone, in one step.
+/// Hashes the 32 bits of an IPv4 address, or the 128 of an IPv6 address, by one call of the hasher.
 ///
-/// The bits also say whether it is an IPv4 address.
+/// No IPv6 key has the bits of an IPv4 key, so the kind of address need not be hashed.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -1,9 +1,12 @@
-//! The counts that show how crowded the words are that keys without a slot share.
+//! Counts that show whether a table is too small for its keys.
 
-/// The number of shared words that newcomers saw, and of those that owed something.
+/// How many shared buckets newcomers looked at, and how many of these owed something.
 ///
-/// The counts only grow. Between two readings, the share of the words that owed something shows that a table becomes
-/// too small before the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
+/// A newcomer is a key that has no slot yet. If it gets none, it spends from a bucket that it may share with other
+/// keys. The more of these buckets owe something, the more newcomers are refused for what other keys took.
+///
+/// The counts only grow. The [share](Self::share) since an earlier reading shows that a table becomes too small before
+/// the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
 ///
 /// # Examples
 ///
@@ -29,13 +32,15 @@ pub struct Crowding {
 }
 
 impl Crowding {
-    /// Returns how many shared words newcomers saw: one for each key that had no word of its own yet.
+    /// Returns how many shared buckets newcomers looked at.
+    ///
+    /// It is one for each call of a newcomer that had not spent from such a bucket yet.
     #[must_use]
     pub const fn looked(self) -> u64 {
         self.looked
     }
 
-    /// Returns how many of the shared words that newcomers saw owed something at that time.
+    /// Returns how many of the shared buckets that newcomers looked at owed something at that time.
     #[must_use]
     pub const fn busy(self) -> u64 {
         self.busy
@@ -47,7 +52,7 @@ impl Crowding {
         Self { looked: self.looked.saturating_sub(earlier.looked), busy: self.busy.saturating_sub(earlier.busy) }
     }
 
-    /// Returns the share of the words that owed something: 0 to 1, and 0 if none was seen.
+    /// Returns which share of the buckets that newcomers looked at owed something; 0 if there were none.
     #[must_use]
     pub fn share(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]

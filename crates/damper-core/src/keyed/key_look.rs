@@ -1,7 +1,7 @@
 //! A decision about a key in three steps: look, judge, take.
 //!
-//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes of the
-//! first. So if one of them refuses, the call has taken nothing that it would have to give back.
+//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes tokens,
+//! from one after another. So if one of them refuses, the call has taken nothing that it would have to give back.
 
 use super::KeyedLimiter;
 use super::table::{Check, Fingerprint, SlotLook, SlotTake, TakeResult};
@@ -9,7 +9,7 @@ use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
-/// A look at a key's limit.
+/// The result of a look at a key's slot, by which the call is judged later.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct KeyLook<'a> {
@@ -18,12 +18,12 @@ pub struct KeyLook<'a> {
     slot: Option<SlotLook<'a>>,
 }
 
-/// Tokens that a key had at the look.
+/// The tokens of a call that was judged and allowed, but has not taken them yet.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct KeyTake<'a> {
     pub(super) fingerprint: Fingerprint,
-    /// `None` if the decision has to be made anew.
+    /// `None` if the look did not suffice. The call then decides anew when it takes.
     slot: Option<SlotTake<'a, Allowed>>,
 }
 
@@ -44,7 +44,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         KeyLook { fingerprint, slot: self.table.look_at_slot::<Check>(fingerprint) }
     }
 
-    /// Decides about `n` tokens by a look and a reading of the clock after it. Takes nothing.
+    /// Decides about `n` tokens by a look, and by a reading of the clock that came after it. Takes nothing.
     ///
     /// If the look does not suffice, the decision is that of [`refusal`](Self::refusal).
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]

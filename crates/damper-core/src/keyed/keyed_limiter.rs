@@ -29,13 +29,13 @@ use core::ops::Deref;
 ///
 /// # When it is full
 ///
-/// There are two slots for each key of the capacity, and each key may have one of eight. The slot of a full bucket is
-/// given away without loss. If all eight owe something, [`WhenFull`] decides. With as many busy keys as the capacity,
-/// that happens to 35 newcomers in 10,000. By default those keys spend from shared buckets, of which there are two for
-/// each key of the capacity. No key gets a second burst that way, nor under [`WhenFull::DenyNew`].
+/// There are two slots for each key of the capacity, and each key can be in one of eight. The slot of a full bucket is
+/// given away without loss. If the buckets of all eight owe something, [`WhenFull`] decides. With as many busy keys as
+/// the capacity, that happens to 35 new keys in 10,000. By default those keys spend from shared buckets, of which there
+/// are two for each key of the capacity. No key gets a second burst that way, nor under [`WhenFull::DenyNew`].
 /// [`WhenFull::EvictLeastIndebted`] guarantees less: all slots together admit no more than their quotas allow, but a
-/// key that is evicted and returns may have a fresh burst.
-/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
+/// key that is evicted and returns may have a fresh burst. [The
+/// guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
 ///
 /// # Several quotas
 ///
@@ -56,10 +56,11 @@ use core::ops::Deref;
 /// A slot keeps the instant at which its bucket is full, in 56 bits. With ticks of a nanosecond these wrap after 208
 /// days (sooner, if a quota was made much faster). A key that was idle for that long may then be refused tokens that it
 /// has, for at most the time of one refill. If the clock steps back by more than
-/// [`max_step_back`](Clock::max_step_back) and further than the deepest debt, all buckets are full. If readings of the
-/// clock differ between threads, one thread may find a bucket full and give its slot away before it is full for another
-/// thread. The key then gets the tokens of that difference in time twice. A window is kept by its number instead, which
-/// wraps after 2^24 windows of a fixed window and after 2^16 of a sliding counter.
+/// [`max_step_back`](Clock::max_step_back), and by more than the time in which the deepest debt is repaid, all buckets
+/// are full. If readings of the clock differ between threads, one thread may find a bucket full and give its slot away
+/// before it is full for another thread. The key then gets the tokens of that difference in time twice. A slot of a
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter) keeps the number of a window
+/// instead, which wraps after 2^24 windows or 2^16, respectively.
 ///
 /// # Examples
 ///
@@ -98,7 +99,7 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
     const_unless_loom! {
         /// Creates a limiter of one quota for each key, in slots that the caller lends.
         ///
-        /// A set of slots is for two keys. The limiter allocates nothing, and can be a `static`.
+        /// Each of the `SETS` sets of slots is for two keys. The limiter allocates nothing, and can be a `static`.
         ///
         /// The first sight of a key takes a lock that all keys share. Without the feature `std` the lock is a critical
         /// section of the firmware. A call for a key that has a slot takes no lock.
@@ -184,10 +185,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
     ///
-    /// The call looks at both limits, and then takes of the key's limit first and of `all` second. If a limit refuses
-    /// at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens of
-    /// `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal is
-    /// then [contended](LimitSetDenied::is_contended).
+    /// The call looks at both limits, and then takes from the key's limit first and from `all` second. If a limit
+    /// refuses at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens
+    /// of `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal
+    /// is then [contended](LimitSetDenied::is_contended).
     ///
     /// [`Allowed`] describes the limit that has fewer tokens left.
     ///
@@ -220,7 +221,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         all: &RateLimiter<B, D>,
     ) -> Result<Allowed, LimitSetDenied> {
         let (own, shared) = (self.look(key), all.look());
-        // The clocks are read after both words, as `OneWord::read` says of one.
+        // The clocks are read after both words. `OneWord::read` gives the reason.
         let (now, shared_now) = (self.clock.now(), all.clock().now());
         let (own, shared) = match (self.judge(key, n, own, now), all.judge(n, shared, shared_now)) {
             (Ok(own), Ok(shared)) => (own, shared),
@@ -233,7 +234,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         let (fingerprint, had_slot) = (own.fingerprint, own.is_from_slot());
         let (own, receipt) = self.take_judged(key, n, own).map_err(|denied| {
             let denied = LimitSetDenied::new(denied, 0, self.quota_of(fingerprint, key));
-            // A key that had no slot may be refused because there is none for it. Then no other call was the reason.
+            // If the key had a slot, another call has taken the tokens since the look. A key without one may be refused
+            // because there is no slot for it, and not because of another call.
             if had_slot { denied.contended() } else { denied }
         })?;
         match all.take_judged(n, shared) {
@@ -247,8 +249,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words. To read these, the call takes the lock that a
-    /// first sight of the key would take.
+    /// A key without a slot owes what it may have spent in shared buckets. To read these, the call takes the lock that
+    /// a first sight of the key would take.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -302,7 +304,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// `u32::MAX`.
     pub fn drain(&self, key: &K) -> u32 {
         let mut left = self.peek(key).remaining();
-        // A refusal says how many are left, which is always fewer than were asked for.
+        // A refusal says how many tokens are left. That is always fewer than were asked for, so the loop ends.
         while left > 0
             && let Err(denied) = self.check_n(key, left)
         {
@@ -378,7 +380,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         }
     }
 
-    /// Takes tokens of a key that has a slot in the first tier, or returns the slot that it found.
+    /// Takes tokens on the fast path, if the key has a slot in the first tier.
+    ///
+    /// Otherwise it returns the key's slot and word for the slow path, if it found them.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {
@@ -432,12 +436,12 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.roll_back(self.fingerprint(key), n, receipt, &self.clock);
     }
 
-    /// Returns the quota of the tier that a key is in, or would be in.
+    /// Returns the quota of the tier that a key is in, or would be in if it got a slot.
     fn quota_of(&self, fingerprint: Fingerprint, key: &K) -> Quota {
         self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
-    /// Answers from the key's bucket, and changes nothing.
+    /// Calls `look` with the tier's line, the bucket's word and the present position. Changes nothing.
     fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
         self.table.peek(
             fingerprint,
@@ -497,7 +501,7 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     ///
     /// There are two slots for each key of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
-        // The sum is at most the number of slots, except for keys that come and go while they are counted.
+        // The sum is at most the number of slots, unless keys come and go while the locks are read one by one.
         self.table.sum(|counts| counts.keys) as usize
     }
 
@@ -511,14 +515,15 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
         self.table.sum(|counts| counts.evictions)
     }
 
-    /// Returns how many shared words newcomers saw, and how many of these words owed something.
+    /// Returns counts that show whether the table is too small for its keys.
     ///
-    /// If the share of words that owe something grows, the table becomes too small, as [`Crowding`] explains.
+    /// They say how many shared buckets new keys looked at, and how many of these owed something. [`Crowding`] explains
+    /// which share is too large.
     pub fn crowding(&self) -> Crowding {
         self.table.crowding()
     }
 
-    /// Returns how many calls were decided by words that keys without a slot share.
+    /// Returns how many calls were decided by the shared buckets of keys without a slot.
     pub fn overflows(&self) -> u64 {
         self.table.sum(|counts| counts.overflows)
     }
@@ -526,7 +531,7 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     /// Returns how many calls were refused to keys without a slot.
     ///
     /// There was no slot for the key, or the bucket in the slot that it would have got had too few tokens. Calls that
-    /// shared words decide count only as [`overflows`](Self::overflows).
+    /// shared buckets decide count only as [`overflows`](Self::overflows).
     pub fn refused_newcomers(&self) -> u64 {
         self.table.sum(|counts| counts.refused_newcomers)
     }

@@ -6,13 +6,13 @@
 // | `by_plan` | keys that each have a quota of their own, which comes with the call |
 // | `key_look` | a decision about a key in three steps, for calls that ask several limits |
 // | `check_many` | checks of many keys, whose slots are fetched together |
-// | `tiers` | the tiers that keys are in, and the moves of keys between them |
+// | `tiers` | the tier of each key, which decides its quota, and moves between tiers |
 // | `quotas` | the quotas of the limiter and of its tiers, which can change |
-// | `census` | the numbers of keys of each tier, and of those that are limited |
-// | `crowding` | `Crowding`: how often the words that keys without a slot share were busy |
+// | `census` | how many keys each tier has, and how many of them owe tokens or have none left |
+// | `crowding` | `Crowding`: counts that show whether the table is too small for its keys |
 // | `queue` | waiting for a key's tokens |
 // | `table` | the buckets of all keys, under the quotas of the tiers |
-// | `tree` | `QuotaTree`: limits of several levels and dimensions in one decision |
+// | `tree` | `QuotaTree`: limits of several levels, such as user and team, in one decision |
 // | `client_address` | `ClientAddress`: an address as a key |
 
 #[cfg(feature = "alloc")]

@@ -29,9 +29,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// # Refunds and changes
     ///
-    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of
-    /// debt, all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. That
-    /// caller may be served together with earlier waiters: with one for each refunded token, if each takes one. Over
+    /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
+    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. If each call
+    /// takes one token, that caller may be served together with as many earlier waiters as tokens were refunded. Over
     /// any interval that starts without waiters, a key uses at most what its quota allows plus what was refunded.
     /// Threads are woken at once, and futures look again within a second.
     ///

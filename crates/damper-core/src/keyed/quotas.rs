@@ -90,7 +90,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// ```
     pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
         let mut wanted = [None; MOST_TIERS];
-        // The caller's iterator runs before any quota is claimed.
+        // The caller's iterator may itself change quotas. So it runs before any of them is claimed for this change,
+        // which keeps other changes out.
         for (tier, quota) in quotas {
             wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
         }

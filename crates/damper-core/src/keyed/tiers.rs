@@ -1,4 +1,4 @@
-//! The tiers that keys are in, and the moves of keys between them.
+//! The tier of each key, which decides its quota, and the moves of keys between tiers.
 
 use super::KeyedLimiter;
 use super::table::{Fingerprint, MOST_TIERS, Table};
@@ -30,7 +30,7 @@ pub(super) enum TierChoice<K: ?Sized> {
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
     tier: usize,
-    /// The key's [`Table::retiers`] before the function was asked.
+    /// The key's count of [`Table::retiers`], read before the function was asked.
     #[cfg(feature = "alloc")]
     retiers: u32,
 }
@@ -50,7 +50,8 @@ impl OwnTier {
     /// Asks the function for the tier of a key.
     #[inline(never)]
     fn asked<K: ?Sized, A>(tier_of: &TierOf<K>, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> Self {
-        // The count is read before the function is asked, so that it shows an answer that is older than a `retier`.
+        // The count is read before the function is asked. If a `retier` comes after that, the count has changed, and
+        // shows that this answer may be out of date.
         let retiers = table.retiers(fingerprint);
         let tier = tier_of(key);
         Self { tier: tier.min(table.tiers() - 1), retiers }
@@ -85,7 +86,7 @@ impl<K: ?Sized> TierChoice<K> {
         matches!(self, Self::Several { .. })
     }
 
-    /// Returns the tier that the function gives a key, in this table.
+    /// Asks the builder's function for the tier of a key; without a function there is only one tier.
     ///
     /// It is called without a lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
@@ -98,7 +99,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Counts that the function is asked again, so that a call with an older answer asks again too.
+    /// Counts a `retier` of a key, so that a call with an older answer asks the function again.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn count_retier<A>(&self, fingerprint: Fingerprint, table: &Table<A>) {
         match self {
@@ -108,10 +109,11 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier of a key: the one that `set_tier` gave it, or else its own.
+    /// Returns the tier of a key: the one that `set_tier` gave it, or else `own`.
     ///
-    /// It returns `None` if the function has to be asked again. It is called with the key's lock held. A `retier` that
-    /// had the lock before was counted, so this method notices it. One that gets the lock later moves the key.
+    /// It returns `None` if the function has to be asked again. The caller holds the key's lock. A `retier` that held
+    /// the lock earlier has changed the count, so this method returns `None`. A `retier` that gets the lock later moves
+    /// the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
@@ -122,7 +124,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier that `set_tier` gave a key, or else the key's own.
+    /// Returns the tier that `set_tier` gave a key, or else `own`, even if that is out of date.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {
@@ -132,7 +134,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Gives a key a tier, which has to exist; `None` gives it back its own.
+    /// Records the tier that `set_tier` gives a key, which must exist; `None` removes the record.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn set(&self, fingerprint: Fingerprint, tier: Option<usize>) {
         match self {
@@ -149,7 +151,7 @@ impl<K: ?Sized> TierChoice<K> {
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Returns the number of the tier that this key is in, or would be in; 0 is the first.
+    /// Returns the number of the tier that this key is in, or would be in with a slot; 0 is the first.
     ///
     /// # Examples
     ///
@@ -172,10 +174,10 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Moves this key to a tier, in place of the one it has.
     ///
-    /// Its bucket takes as long to be full as before, even if that is longer than the deepest debt of the new tier.
-    /// (In the new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills
-    /// nothing, as many tokens are missing as before. A stay in an unlimited tier forgives everything. (With a clock of
-    /// nanoseconds a debt lasts at most 52 days, or less if a quota was made much faster: longer debts are cut.)
+    /// Its bucket takes as long to be full as before, even if the new tier's quota allows no debt that deep. (In the
+    /// new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills nothing, as
+    /// many tokens are missing as before. A stay in an unlimited tier forgives everything. (With a clock of nanoseconds
+    /// a debt lasts at most 52 days, or less if a quota was made much faster: longer debts are cut.)
     ///
     /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
     /// memory of its own, so use this for few keys.

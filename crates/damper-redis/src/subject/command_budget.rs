@@ -3,10 +3,10 @@
 /// The time in which the budget grows by one command, in µs.
 const APART: u64 = 20_000;
 
-/// The most commands that may be sent at once after a pause.
+/// The most commands that the budget saves, and so the most that may be sent at once after a pause.
 const AT_ONCE: u64 = 20;
 
-/// The number of saved commands that are kept for usual requests.
+/// The number of saved commands that are kept for usual requests, which ask for leased tokens.
 const KEPT: u64 = 5;
 
 /// Two budgets of 50 a second, for commands and for extra takes. Each can save up to 20.

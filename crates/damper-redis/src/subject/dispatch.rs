@@ -1,4 +1,4 @@
-//! Answers to checks, commands to send, and their outcomes.
+//! The answers to checks, the commands to send, and the outcomes of commands.
 
 use crate::script::Command;
 use damper_core::{Allowed, Denied};
@@ -15,7 +15,7 @@ pub enum Answer {
     Taken(Allowed),
     /// Denied by this process, without the server.
     Denied(Denied),
-    /// Undecided: the server has to decide, or to grant tokens. Send this command.
+    /// Undecided: the server has to decide the check, or to grant tokens for it. Send this command.
     Ask(Box<Dispatch>),
     /// Undecided: a request for tokens is in flight. Check again when it has an outcome.
     Join,
@@ -23,7 +23,7 @@ pub enum Answer {
     Down,
 }
 
-/// The outcome of a command for the check that waits for it.
+/// The outcome of a command, for the checks that wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Outcome {
@@ -37,7 +37,7 @@ pub enum Outcome {
     Late,
 }
 
-/// The next step of a subject that is due without a check.
+/// The next step that a subject needs even if no check comes.
 #[derive(Debug)]
 #[must_use]
 pub enum NextStep {
@@ -61,7 +61,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Returns the command, without its frame.
+    /// Returns the command, without the `Frame` that the caller adds.
     #[must_use]
     pub fn command(&self) -> &Command {
         &self.command
@@ -69,7 +69,7 @@ impl Dispatch {
 
     /// Returns whether several checks may wait for this command.
     ///
-    /// Then it must be sent even if one of them is cancelled.
+    /// Then it must be sent even if one of these checks is cancelled.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })
@@ -78,8 +78,8 @@ impl Dispatch {
     /// Returns whether this command asks for leased tokens.
     ///
     /// The frame of such a command must make the server ignore it if it arrives more than 7/8 of a lease after it was sent. By then
-    /// the server may have forgotten the request's number. A request that arrives twice would then be booked twice, with its
-    /// refund.
+    /// the server may have forgotten the request's number. If the request arrived twice, the server would then book its charge and
+    /// its refund twice.
     #[must_use]
     pub fn is_lease(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. })

@@ -14,10 +14,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// | field | bits | unit | |
 /// |---|---|---|---|
 /// | COST | 20 | tokens | the smallest cost that is denied; 0 if the gate is open |
-/// | UNTIL | 44 | µs | the end by the clock. It wraps after half a year, so a time more than 2^43 µs (a hundred days) ahead counts as past |
+/// | UNTIL | 44 | µs | until when it is denied, by the clock. It wraps after half a year, so a time more than 2^43 µs (a hundred days) ahead counts as past |
 ///
-/// Another process may give tokens back or reset the limit. So now and then one check passes a closed gate, and the server decides
-/// it.
+/// Another process may give tokens back or reset the limit, and this process is not told. So now and then one check passes a closed
+/// gate, and the server decides it.
 #[derive(Debug)]
 pub(super) struct Gate {
     word: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Gate {
 const COST_BITS: u32 = 20;
 const UNTIL_BITS: u32 = u64::BITS - COST_BITS;
 const MOST_COST: u64 = (1 << COST_BITS) - 1;
-/// The longest time in which checks are denied and no command is sent, in µs.
+/// The longest time for which checks are denied without asking the server, in µs.
 pub(super) const LONGEST_SILENCE: u64 = 5_000_000;
 
 /// The longest time for which the gate can be closed, in µs.
@@ -42,7 +42,7 @@ impl Gate {
 
     /// Returns how many µs a check of `n` tokens has to wait at the time `now`, if the gate denies it.
     ///
-    /// When it is time to ask the server again, the first check gets `None`.
+    /// When it is time to ask the server again, the first check gets `None`, and so passes the gate.
     pub(super) fn wait(&self, n: u32, now: u64) -> Option<u64> {
         let wait = self.closed_for(n, now)?;
         // ORDERING: Relaxed, as in `closed_for`. Only one thread's swap succeeds.
@@ -53,7 +53,7 @@ impl Gate {
         (!asks).then_some(wait)
     }
 
-    /// Returns for how many µs after `now` the gate is closed for `n` tokens.
+    /// Returns for how many µs after `now` the gate is closed for `n` tokens; `None` if it is open.
     pub(super) fn closed_for(&self, n: u32, now: u64) -> Option<u64> {
         // ORDERING: Relaxed here and in all methods. The word is the whole state of the gate and publishes nothing. A check that
         // reads an older word gets the answer of a moment before.
@@ -62,7 +62,7 @@ impl Gate {
         if cost == 0 || u64::from(n) < cost {
             return None;
         }
-        // Both times wrap after `UNTIL_BITS` bits, and so does their difference.
+        // The stored time has `UNTIL_BITS` bits, so the difference is taken modulo 2^`UNTIL_BITS`.
         let wait = (word >> COST_BITS).wrapping_sub(now) & (u64::MAX >> COST_BITS);
         (1..=LONGEST).contains(&wait).then_some(wait)
     }
@@ -87,7 +87,7 @@ impl Gate {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the smallest cost for which the gate was last closed; 0 if it was opened since.
+    /// Returns the smallest cost that the gate denies or last denied; 0 if it was opened since.
     pub(super) fn cost(&self) -> u32 {
         // The cost has 20 bits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32

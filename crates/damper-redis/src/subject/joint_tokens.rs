@@ -1,9 +1,9 @@
-//! Tokens that the server took for waiting checks.
+//! Tokens that the server took for all waiting checks together.
 
 /// Tokens of a joint take that the waiting checks have not taken yet.
 ///
-/// The server counts them as used, and not as leased. They expire a short time after the command was made. The subject then gives
-/// back those that no check has taken.
+/// The server counts these tokens as used, and not as leased. They expire a short time after the command was made. The subject then
+/// gives back those that no check has taken.
 #[derive(Debug, Default)]
 pub(super) struct JointTokens {
     tokens: u32,
@@ -12,7 +12,7 @@ pub(super) struct JointTokens {
 }
 
 impl JointTokens {
-    /// Adds tokens. Those that are still there from before now expire at the same time.
+    /// Adds tokens that expire at the time `until`. All tokens that are there already expire then, too.
     pub(super) fn put(&mut self, tokens: u32, until: u64) {
         (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
     }

@@ -11,13 +11,13 @@ const USED_UP: u64 = 1_000_000;
 
 /// The largest number of early requests in a second.
 ///
-/// An early request goes out only if the bucket has the tokens that this process spends in a 200th of a second.
+/// An early request goes out only if the bucket on the server has the tokens that this process spends in a 200th of a second.
 const EARLY: u64 = 200;
 
-/// How long the subject tries no lease after a reply that came too late for one, in µs.
+/// How long the subject tries no lease after a reply that came too late to use its tokens, in µs.
 const TOO_SLOW: u64 = 5_000_000;
 
-/// The side that decides checks.
+/// Where checks are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The server decides each check.
@@ -26,9 +26,9 @@ pub(super) enum Mode {
     Leasing,
 }
 
-/// A request or a joint take without an outcome yet.
+/// A request for leased tokens, or a joint take, that has no outcome yet.
 ///
-/// Its number identifies it. Its time cannot, because two readings of a clock for one event may differ.
+/// The number identifies the command. Its time could not, because two readings of the clock for one command may differ.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenCommand {
     pub(super) seq: u64,
@@ -38,7 +38,8 @@ pub(super) struct OpenCommand {
 
 /// The state of a subject that its lock protects.
 ///
-/// All times are in µs of the subject's clock.
+/// All times are in µs of the subject's clock. A *request* asks for leased tokens. A *joint take* takes tokens for all waiting
+/// checks.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) mode: Mode,
@@ -54,21 +55,21 @@ pub(super) struct Ledger {
     pub(super) counted: u32,
     /// The tokens that other processes held as of the last reply.
     pub(super) others: u32,
-    /// The end of the lease.
+    /// When the tokens of the lease expire.
     pub(super) end: u64,
-    /// The length of the last lease. It is shorter after the server has lost the limit.
+    /// The length of the last lease. Leases are shorter for a while after the server has lost the limit.
     pub(super) length: u64,
     /// The earliest time of the next command while leasing.
     pub(super) ask_from: u64,
     /// The commands that may be sent while leasing.
     pub(super) budget: CommandBudget,
-    /// The time until which the bucket is empty, as of the last reply to a request.
+    /// The time until which the bucket on the server is empty, as of the last reply to a request.
     pub(super) empty_until: u64,
-    /// The last time at which a reply showed that the bucket had too few tokens.
+    /// The last time at which a reply showed that the bucket on the server had too few tokens.
     pub(super) emptied_at: Option<u64>,
     /// Whether the last request brought too few tokens although the bucket had more.
     ///
-    /// Then other processes hold all that may be leased.
+    /// Then other processes hold all the tokens that may be leased.
     pub(super) is_blocked: bool,
     /// The time until which the subject tries no lease.
     ///
@@ -80,9 +81,9 @@ pub(super) struct Ledger {
     pub(super) joint: Option<OpenCommand>,
     /// The tokens of the last joint takes that no check has taken yet.
     pub(super) joint_tokens: JointTokens,
-    /// The tokens for which checks wait that joined the request or joint take in flight.
+    /// The tokens needed by checks that wait for the request or joint take in flight.
     pub(super) joined: u64,
-    /// The tokens for which checks waited and which the last request or joint take did not bring.
+    /// The tokens that waiting checks needed, but that the last request or joint take did not bring.
     pub(super) unmet: u64,
     /// Whether the last command was lost.
     pub(super) is_failing: bool,
@@ -90,13 +91,13 @@ pub(super) struct Ledger {
     pub(super) ran_dry: bool,
     /// The number of tokens up to which the last request was to fill the lease.
     pub(super) last_target: u32,
-    /// The number of tokens left at which it is time for a request.
+    /// The number of leased tokens left at which a request for more is sent.
     pub(super) low: u32,
-    /// How long the last request took, in µs.
+    /// How long the last request took from sending to reply, in µs.
     pub(super) round_trip: u64,
     /// The tokens in the lease when it was last read, plus the refunds since then.
     pub(super) looked_at: u32,
-    /// The time since which no read of the lease found that tokens were spent.
+    /// The last time at which a read of the lease found that tokens were spent or had run out.
     pub(super) idle_since: u64,
     pub(super) bookings: Bookings,
     /// When the first of the bookings was made.
@@ -105,9 +106,9 @@ pub(super) struct Ledger {
     tokens: OwnRate,
     /// The checks per second of this process.
     checks: OwnRate,
-    /// The tokens of an average check when the subject began to lease, at least 1.
+    /// The average cost of a check when the subject began to lease, at least 1.
     usual_cost: u64,
-    /// The last sighting of each limit.
+    /// The last sighting of each limit, from a reply. The next command sends it back.
     seen: Box<[Sighting]>,
 }
 
@@ -166,7 +167,7 @@ impl Ledger {
         (self.ran_dry, self.last_target, self.idle_since) = (false, 0, now);
     }
 
-    /// Lets the server decide each check from now on.
+    /// Stops leasing: the server decides each check from now on.
     pub(super) fn stop_leasing(&mut self) {
         self.mode = Mode::PerCheck;
         self.checks = OwnRate::default();
@@ -188,7 +189,7 @@ impl Ledger {
         !self.ran_dry && self.tokens.at(now) < QUIET * self.usual_cost
     }
 
-    /// Notes that the lease holds `held` tokens, and counts those that were spent since the last look.
+    /// Notes that the lease holds `held` tokens, and counts the tokens that were spent since the last look.
     pub(super) fn look(&mut self, held: u32, now: u64) {
         let spent = self.looked_at.saturating_sub(held);
         if spent > 0 || self.ran_dry {
@@ -229,10 +230,10 @@ impl Ledger {
 
     /// Returns whether a check of `n` tokens may ask before the usual time, if the bucket has `left` tokens.
     ///
-    /// The bucket must have the tokens that this process spends in 5 ms. It must also not be used up: early requests of a limit
-    /// that denies anyway only add commands. A limit is used up if it was empty within the last second and has less than `enough`
-    /// now. A limit can also be empty for a moment, when processes that the system had stopped come back together. Such a limit has
-    /// `enough` again soon.
+    /// The bucket must have the tokens that this process spends in 5 ms. The limit must also not be used up, because early requests
+    /// to a limit that denies anyway only add commands. A limit is used up if it was empty within the last second and has less than
+    /// `enough` now. (A limit can also be empty for a moment, when processes that the system had stopped run again together. Such a
+    /// limit soon has `enough`, so it does not count as used up.)
     pub(super) fn may_ask_early(&self, n: u32, left: u32, enough: u32, now: u64) -> bool {
         let is_used_up = left < enough && self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
         !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
@@ -243,13 +244,15 @@ impl Ledger {
         self.tokens.count(n.into(), now);
     }
 
-    /// Counts the tokens that were spent while a request was in flight, and left `held` of `had`.
+    /// Counts the tokens that were spent while a request was in flight.
+    ///
+    /// Without them the lease would hold `had` tokens, and it holds `held`.
     pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
         self.looked_at = had;
         self.look(held, now);
     }
 
-    /// Returns how few tokens must be left before the subject asks again, if the lease holds `held` now.
+    /// Returns the number of tokens left at which the subject asks again, if the lease holds `held` now.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
     }
@@ -283,9 +286,10 @@ impl Ledger {
         plan.terms().iter().zip(&self.seen).map(|(&terms, &seen)| Limit { terms, seen })
     }
 
-    /// Remembers the latest sighting of each limit. `now` is the server's time of the reply.
+    /// Remembers what a reply says about each limit. `now` is the server's time of the reply.
     ///
-    /// A level with a lower version is an older one, unless the limit was full in between and started anew.
+    /// A level with a lower version comes from an older reply and is ignored, unless the limit was full in between. Then the server
+    /// may have forgotten the limit, and its versions start anew.
     pub(super) fn see(&mut self, levels: &[Level], now: u64) {
         if let [level] = levels {
             // `held` is at most the burst.
@@ -300,12 +304,13 @@ impl Ledger {
 
     /// Notes that a command was lost, and schedules the next one after the usual time.
     ///
-    /// The next request asks for no more than the process uses. A lost request leaves the lease empty. If each lost request doubled
-    /// the next target, the first process to reach a recovered server would lease everything.
+    /// The next request asks for no more than the process uses. A lease that ran dry doubles the next target, and it runs dry while
+    /// requests are lost. If each loss doubled the target, the first process to reach a recovered server would lease everything.
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // Even if the limit was empty, the next command goes out after the usual time, because the policy decides until then.
+        // Until the next command the policy for a server that is gone decides. So the command goes out after the usual time, even
+        // if the limit was empty.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
     }

@@ -1,11 +1,12 @@
-//! One subject as a process knows it: leased tokens, its own rate, and the last state of the server.
+//! One subject (a limit, or several that are decided together) as a process knows it.
 //!
-//! A [`Subject`] is a state machine without I/O. It says what to send. The caller sends it and reports the outcome. Any number of
-//! threads may use one subject.
+//! A [`Subject`] knows the tokens that the server has leased to this process, how fast the process uses tokens, and the last state
+//! of the limits on the server. It is a state machine without I/O. It says what to send. The caller sends it and reports the
+//! outcome. Any number of threads may use one subject.
 //!
-//! A check that finds leased tokens takes them by one swap, without a lock. A check that this process denies because the server
-//! said how long to wait takes no lock either. Everything else takes a short lock of the subject. Under it only the command is
-//! allocated.
+//! A check that finds leased tokens takes them by one swap, without a lock. If the server said how long the limit has too few
+//! tokens, the process denies checks during this time, also without a lock. Everything else takes the subject's lock for a short
+//! time. Only commands are allocated while it is held.
 //!
 //! # The caller's part
 //!
@@ -40,22 +41,22 @@
 //! # Other callers of the same limit
 //!
 //! A process that floods a limit takes the tokens of the others, as in any shared bucket. A limit for each client prevents that.
-//! Leases soften it, because such a process asks for tokens some 50 times a second, and not with each check. `tests/day.rs`
-//! simulates a day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job that at times
-//! asks for five times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 % if the server
-//! decides each check. Without the job they are denied none.
+//! With leases the others lose less, because such a process asks for tokens some 50 times a second, and not with each check.
+//! `tests/day.rs` simulates a day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job
+//! that at times asks for five times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 %
+//! if the server decides each check. Without the job they are denied none.
 //!
-//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of what the others leave. If that is little,
-//! it holds no more than it spends until its next request. If each process took all it could get, the first ones would renew their
-//! leases for ever and the others would get nothing: of four processes with equal demand, two got everything. `tests/promises.rs`
-//! simulates three processes that each ask for a tenth of the limit, beside one that asks for five times the limit. The three get
-//! four fifths of their demand, and all of it if the burst is a second of the rate.
+//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of those that the others do not hold. While
+//! most of these tokens are leased, it holds no more than it spends until its next request. If each process took all it could get,
+//! the first ones would renew their leases for ever and the others would get nothing: of four processes with equal demand, two got
+//! everything. `tests/promises.rs` simulates three processes that each ask for a tenth of the limit, beside one that asks for five
+//! times the limit. The three get four fifths of their demand, and all of it if the burst is a second of the rate.
 
 // | file | idea |
 // |---|---|
 // | this one | `Subject`: the state machine, and its fast path |
-// | `outcomes` | what a subject learns from replies and losses |
-// | `plan` | `Plan`: the settings that all subjects share; when to lease, how much and how often |
+// | `outcomes` | what a subject learns from a reply, and from the loss of a command |
+// | `plan` | `Plan`: the settings that all subjects of a limiter share; when to lease, how much and how often |
 // | `ledger` | `Ledger`: the state under the lock; `Bookings`: charges and refunds that the server does not know yet |
 // | `dispatch` | `Dispatch`: a command to send, and its ticket; `Answer`, `Outcome`, `NextStep` |
 // | `command_budget` | `CommandBudget`: how many commands a leasing process may send |
@@ -94,18 +95,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Memory ordering
 ///
-/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens reads
-/// the clock after they were granted.
+/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens never
+/// reads a time from before they were granted.
 #[derive(Debug)]
 pub struct Subject<C> {
     lease: ExpiringLease,
-    /// The number of leased tokens left at which it is time for a request; 0 while none can be sent.
+    /// The number of leased tokens left at which a request for more is sent; 0 while none can be sent.
     low: AtomicU32,
-    /// The tokens left in the bucket, as of the last reply.
+    /// The tokens left on the server, as of the last reply.
     ///
-    /// Before the first reply the bucket counts as full. If there are several limits, it is the one with the smallest burst.
+    /// Of several limits, the one with the fewest tokens counts. Before the first reply all count as full.
     elsewhere: AtomicU32,
-    /// The tick at which the bucket is full, as of the last reply.
+    /// The tick at which all buckets on the server are full, as of the last reply.
     full_at: AtomicU64,
     gate: Gate,
     clock: C,
@@ -160,7 +161,7 @@ impl<C: Clock> Subject<C> {
 
     /// Decides on `n` tokens now, or returns what has to be sent first.
     ///
-    /// It takes no lock while there are leased tokens, or while the process knows how long the limit has none. It never waits for
+    /// It takes no lock while there are leased tokens, or while the process knows that the limit has too few. It never waits for
     /// the server.
     #[inline]
     pub fn check(&self, n: u32) -> Answer {
@@ -221,9 +222,9 @@ impl<C: Clock> Subject<C> {
     /// Asks for the tokens of a check that a lease can hold.
     ///
     /// An empty limit is a reason to deny, and an empty lease is not. So while the limit has tokens, as of the last reply, the
-    /// request goes out before its usual time. If a lease cannot hold the tokens that all waiting checks need, the server takes
-    /// them in a *joint take*. Joint takes have a budget of extra commands, because with many processes and a small burst a lease
-    /// brings only two or three tokens.
+    /// request goes out before its usual time. If a lease cannot hold the tokens that all waiting checks need, a *joint take* is
+    /// sent instead: one command by which the server takes these tokens. Joint takes have a budget of extra commands, because with
+    /// many processes and a small burst a lease brings only two or three tokens.
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         // ORDERING: Relaxed, as in `allowed`.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
@@ -233,7 +234,7 @@ impl<C: Clock> Subject<C> {
         }
         let ask_from = ledger.request_from();
         let waiting = ledger.waiting(n);
-        // If other processes hold too much, a lease brings too little for the waiting checks.
+        // If other processes hold too many of the tokens that may be leased, a lease brings too few for the waiting checks.
         let is_enough = !ledger.is_blocked && waiting <= self.plan.share(ledger.others);
         let is_early = has_tokens && !ledger.is_failing && is_enough && now >= ledger.budget.next_from();
         if now >= ask_from || is_early {
@@ -248,9 +249,9 @@ impl<C: Clock> Subject<C> {
             return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), is_extra, now));
         }
         let held = self.lease.held(&self.clock);
-        // The check can succeed when the limit has tokens again, but not before the next request, which brings them.
+        // The check can succeed when the limit has tokens again and the next request has brought them.
         let wait = ask_from.max(ledger.empty_until) - now;
-        // The limit's tokens are out of reach while no command may be sent.
+        // If the limit has tokens here, it is the budget that allows no command yet. Then only leased tokens can be spent.
         let reachable = if has_tokens { held } else { held.max(elsewhere) };
         self.gate.close_until(reachable.saturating_add(1), now, wait, ask_from);
         Answer::Denied(self.denied(n, Some(wait)))
@@ -301,7 +302,7 @@ impl<C: Clock> Subject<C> {
         Some(self.request(&mut ledger, target))
     }
 
-    /// Returns the next step of the subject that is due without a check.
+    /// Returns the next step that the subject needs even if no check comes.
     pub fn due(&self) -> NextStep {
         let mut ledger = self.ledger();
         let now = self.now();
@@ -340,7 +341,8 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return NextStep::Send(self.request(ledger, 0));
         }
-        // The lease is renewed before tokens that are still needed expire, and in time to send the bookings.
+        // The lease is renewed before tokens that are still needed expire, and early enough that the request carries the bookings
+        // in time.
         let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
         if !ledger.bookings.is_empty() {
             renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
@@ -356,7 +358,7 @@ impl<C: Clock> Subject<C> {
 
     /// Books tokens that were used without being taken: from the lease, or with the next command.
     ///
-    /// Returns when to call [`due`](Self::due).
+    /// Returns the step that says when to call [`due`](Self::due).
     pub fn charge(&self, tokens: u32) -> NextStep {
         if self.lease.spend(tokens, &self.clock).is_some() {
             return NextStep::Nothing;
@@ -368,7 +370,8 @@ impl<C: Clock> Subject<C> {
 
     /// Gives back tokens that were taken and not used: to the lease, or with the next command.
     ///
-    /// The lease accepts no more than the server still counts as leased. Returns when to call [`due`](Self::due).
+    /// The lease accepts no more than the server still counts as leased. Returns the step that says when to call
+    /// [`due`](Self::due).
     pub fn refund(&self, tokens: u32) -> NextStep {
         let mut ledger = self.ledger();
         // The lock is held, so that no request reads the lease at the same time and reports fewer tokens than it has afterwards.
@@ -381,9 +384,9 @@ impl<C: Clock> Subject<C> {
         self.due_of_bookings(&ledger)
     }
 
-    /// Returns the time at which bookings go to the server.
+    /// Returns the step to call [`due`](Self::due) when the bookings have to go to the server.
     fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
-        // A step of the lease may be due earlier. The subject's task then calls `due` earlier.
+        // The lease may need a step before that. The subject's task then calls `due` earlier.
         self.at(ledger.booked_since.saturating_add(IDLE))
     }
 
@@ -461,13 +464,14 @@ impl<C: Clock> Subject<C> {
 
     /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond `target`.
     fn request(&self, ledger: &mut Ledger, target: u32) -> Box<Dispatch> {
-        // Read the clock first: the tokens are valid for a time that starts here.
+        // The clock is read first, because the granted tokens are valid for a time that starts with this reading.
         let sent = self.clock.now();
         let now = self.scale.micros(sent);
         ledger.budget.count(now);
         ledger.look(self.lease.held(&self.clock), now);
         let report = self.lease.report(target, &self.clock);
-        // The server counts no more than `unspent` as soon as it has the request, so a refund must not lift the lease above that.
+        // Once the server has the request, it counts no more than `unspent` as leased. So a refund must not lift the lease above
+        // that.
         (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
         ledger.seq += 1;
         let wanted = target.saturating_sub(report.unspent);
@@ -517,7 +521,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Returns the answer to a check that `spent` has decided.
+    /// Returns the permission of a check that took the tokens `spent`.
     #[inline]
     fn allowed(&self, spent: Spent) -> Allowed {
         // ORDERING: Relaxed for both. Each value comes from the last reply, or an earlier one, and publishes nothing.
@@ -526,7 +530,7 @@ impl<C: Clock> Subject<C> {
         self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
     }
 
-    /// Returns the refusal of `n` tokens that the limit has after `wait` µs.
+    /// Returns the refusal of a check for `n` tokens, which the limit will have after `wait` µs.
     ///
     /// A wait of 0 means that `n` exceeds the burst, and `None` that the tokens never come.
     fn denied(&self, n: u32, wait: Option<u64>) -> Denied {
@@ -544,7 +548,7 @@ impl<C: Clock> Subject<C> {
 
     /// Locks the ledger.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // No code under the lock panics. Even after a panic the ledger would hold no more tokens than were granted.
+        // No code under the lock panics. Even after a panic the lease would hold no more tokens than were granted.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -13,18 +13,18 @@ use damper_core::internal::allowed_on;
 
 /// How long checks of a limit that never refills are denied without asking the server, in µs.
 ///
-/// Then a check asks, because another process may have reset the limit.
+/// After that a check asks the server, because another process may have reset the limit.
 const NEVER_FILLED: u64 = 1_000_000;
 
 impl<C: Clock> Subject<C> {
     /// Applies the reply to a command, and returns the outcome for the check that waits for it.
     ///
-    /// The reply to a request that was given up is discarded, because the server may have taken its grant back.
+    /// The reply to a request that the subject has given up is discarded, because the server may have taken its grant back.
     pub fn replied(&self, dispatch: Dispatch, reply: &Reply) -> Outcome {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
-        // Each outcome wakes all waiting checks. Those that wait again are counted again.
+        // Each outcome wakes all joined checks. Those that join again are counted again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
             self.lose(&mut ledger, &ticket, now);
@@ -53,11 +53,11 @@ impl<C: Clock> Subject<C> {
                         let (granted, kept) = (grant.granted.min(wanted), grant.kept.min(unspent));
                         let grant =
                             Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
-                        // The sum is at most the burst.
+                        // The sum of the tokens is at most the burst.
                         ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);
-                        // `grant.leased` leaves out tokens that processes may still hold from before the server lost the limit, so
-                        // these do not reduce the share.
+                        // `see` counts tokens that processes may still hold from before the server lost the limit, and
+                        // `grant.leased` does not. So such tokens do not reduce this process's share.
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                         ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
@@ -75,7 +75,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Notes that a command has no reply.
+    /// Notes that a command got no reply.
     ///
     /// Its refund is lost, and its charge goes with the next command. Tokens of a take count as taken.
     pub fn lost(&self, dispatch: Dispatch) {
@@ -87,7 +87,7 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that the caller of a check was cancelled before the reply came.
     ///
-    /// The command counts as [`lost`](Self::lost), but a lost take says nothing about the server.
+    /// The command counts as [`lost`](Self::lost). But if it is a take, the server does not count as failing.
     pub fn cancelled(&self, dispatch: Dispatch) {
         if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
@@ -100,8 +100,8 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command was never sent.
     ///
-    /// Its charge and its refund go with the next command, and the server does not count as failing. If the command was to give
-    /// back leased tokens, these are lost.
+    /// Its charge and its refund go with the next command, and the server does not count as failing. Leased tokens that the command
+    /// was to give back are lost.
     pub fn unsent(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
@@ -139,13 +139,13 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Books the charge of a lost command, and notes the loss if the command was still in flight.
+    /// Books the charge of a lost command again, and notes the loss if the command was still in flight.
     fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
         ledger.owe(ticket.charge, now);
         let sent = self.scale.micros(ticket.sent);
         match ticket.kind {
             CommandKind::Lease { seq, .. } => {
-                // A request that was given up before is not in flight any more, but another one may be.
+                // The subject may have given this request up before, and another one may be in flight by now.
                 if ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq) {
                     ledger.in_flight = None;
                     ledger.fail(sent, now);
@@ -181,7 +181,7 @@ impl<C: Clock> Subject<C> {
             ledger.emptied_at = Some(now);
         }
         if held == 0 && wanted > 0 {
-            // A limit in debt has no tokens to grant until `empty` has passed.
+            // The limit has no tokens to grant until `empty` has passed.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
         ledger.low = ledger.low_of(&self.plan, held, now);
@@ -198,7 +198,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Shortens the gate's time if this reply shows that tokens were given back since it was closed.
+    /// Opens the gate earlier if this reply shows that tokens were given back since the gate was closed.
     fn reopen_earlier(&self, reply: &Reply, now: u64) {
         let cost = self.gate.cost();
         if let Some(wait) = self.gate.closed_for(cost, now) {
@@ -219,14 +219,14 @@ impl<C: Clock> Subject<C> {
             return Outcome::Allowed(allowed_on(&self.clock, remaining, resets_in));
         }
         let wait = self.wait(cost, reply);
-        // A gate that is closed for a smaller cost denies this one too.
+        // A gate that is closed for a smaller cost denies this cost too, so it stays as it is.
         if self.gate.closed_for(cost, now).is_none() {
             self.gate.close(cost, now, wait.unwrap_or(NEVER_FILLED));
         }
         Outcome::Denied(self.denied(cost, wait.map(|wait| wait.max(1))))
     }
 
-    /// Returns how long after the reply all limits have `n` tokens, in µs; `None` if one of them never has.
+    /// Returns how long after the reply all limits have `n` tokens, in µs; `None` if one of them never will.
     fn wait(&self, n: u32, reply: &Reply) -> Option<u64> {
         let limits = self.plan.terms().iter().zip(&reply.levels);
         limits
@@ -248,7 +248,7 @@ impl<C: Clock> Subject<C> {
     }
 }
 
-/// Ends a joint take, and returns whether it was still in flight. It may have been given up.
+/// Ends a joint take. Returns false if the subject has given it up before.
 fn end_joint_take(ledger: &mut Ledger, ticket: &Ticket) -> bool {
     let CommandKind::JointTake { seq, .. } = ticket.kind else { return false };
     ledger.joint.take_if(|joint| joint.seq == seq).is_some()

@@ -8,7 +8,7 @@ const FORGET: u64 = 1_000_000;
 
 /// A rate per second, measured by counting.
 ///
-/// The last 100 ms make up half of it, the 100 ms before a quarter, and so on.
+/// The last 100 ms make up half of the rate, the 100 ms before that a quarter, and so on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnRate {
     rate: u64,
@@ -39,7 +39,7 @@ impl OwnRate {
 
 /// Returns the rate of `tokens` in `elapsed` µs, which must not be 0.
 fn per_second(tokens: u64, elapsed: u64) -> u64 {
-    // A count of tokens stays far below 2^44.
+    // A count of tokens stays far below 2^44, so the product fits.
     tokens.saturating_mul(1_000_000) / elapsed
 }
 

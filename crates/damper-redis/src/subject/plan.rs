@@ -22,18 +22,18 @@ pub(super) const QUIET: u64 = 40;
 /// If there are fewer, rounding wastes too large a part of them.
 const FEWEST: u32 = 24;
 
-/// The tokens that a request should bring at least, if the rate allows it.
+/// The fewest tokens that a request should bring, if this process uses enough tokens.
 const WORTHWHILE: u64 = 48;
 
 /// The longest time between two requests that bring too few tokens, in µs.
 ///
-/// For a limit that is slow to refill 32 tokens, the time can be up to four times as long.
+/// If the limit takes longer than that to refill 32 tokens, the time can be up to four times as long.
 const LONGEST_CYCLE: u64 = 100_000;
 
-/// The default deadline of a check in µs, and the shortest validity of joint tokens.
+/// The default deadline of a check, and the shortest validity of the tokens of a joint take, in µs.
 const DEADLINE: u64 = 5_000;
 
-/// The longest validity of joint tokens, in µs.
+/// The longest validity of the tokens of a joint take, in µs.
 ///
 /// It is bounded because the checks that waited for the tokens may have been cancelled.
 const LONGEST_ASIDE: u64 = 100_000;
@@ -73,7 +73,7 @@ impl Plan {
 
     /// Sets how long a check waits for the server at most. Default: 5 ms.
     ///
-    /// Joint tokens are valid for this time, but for at least 5 ms and at most 100 ms.
+    /// The tokens that the server takes for waiting checks are valid for this time, but for at least 5 ms and at most 100 ms.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         let deadline = micros_of(deadline);
@@ -103,7 +103,7 @@ impl Plan {
         self.leases
     }
 
-    /// Returns how long the tokens of a usual request are valid after it was sent, in µs.
+    /// Returns how long leased tokens are usually valid after their request was sent, in µs.
     pub(crate) fn validity(&self) -> u64 {
         validity(self.lease)
     }
@@ -120,8 +120,8 @@ impl Plan {
 
     /// Returns the most tokens to hold while other processes hold `others`: nine tenths of what they leave.
     ///
-    /// So n busy processes each come to hold 9 of 9n + 1 parts of what may be leased, and one part is left for the next process. If
-    /// each took all it could get, the first ones would keep the others from leasing.
+    /// So with n busy processes, each comes to hold 9/(9n + 1) of the tokens that may be leased, and 1/(9n + 1) is left for the
+    /// next process. If each took all it could get, the first ones would keep the others from leasing.
     pub(super) fn share(&self, others: u32) -> u32 {
         let left = self.most_held().saturating_sub(others);
         (left - left / 10).max(1)
@@ -129,13 +129,14 @@ impl Plan {
 
     /// Returns how many tokens to hold, for a process that uses `own` tokens a second.
     ///
-    /// The tokens should last for 100 ms. At a low rate they should last longer, so that a request brings enough tokens to be
-    /// worthwhile. Three things bound their number:
+    /// The tokens should last for 100 ms. At a low rate they should last longer, so that a request brings [`WORTHWHILE`] tokens.
+    /// Three things bound their number:
     ///
-    /// - If `leased`, the tokens that all processes hold, are most of what may be leased, they last only until the next request.
-    /// - If other processes hold tokens (`others`), a slow process keeps at most an eighth of what may be leased for longer than
-    ///   100 ms. Otherwise a fast process could lease too little.
-    /// - They last at most for half of `length`, the present length of leases, or until the next request if that is longer.
+    /// - If `leased`, the tokens that all processes hold, are more than three quarters of those that may be leased, the tokens last
+    ///   only until the next request.
+    /// - If other processes hold tokens (`others`), the tokens last longer than 100 ms only up to an eighth of those that may be
+    ///   leased. Otherwise slow processes would leave too little for a fast one.
+    /// - The tokens last at most for half of `length`, the present length of leases, or until the next request if that is longer.
     pub(super) fn target(&self, own: u64, leased: u32, others: u32, length: u64) -> u32 {
         let longest = (length / 2).max(validity(length).min(PACE)).min(500_000);
         let most = self.most_held();
@@ -153,7 +154,8 @@ impl Plan {
 
     /// Returns the number of tokens left at which the next request goes out.
     ///
-    /// These tokens last until its reply arrives. They are at most half of `held`. `round_trip` is that of the last request, in µs.
+    /// These tokens last until the reply to that request arrives. They are at most half of `held`. `round_trip` is how long the
+    /// last request took, in µs.
     pub(super) fn low(&self, own: u64, round_trip: u64, held: u32) -> u32 {
         let lead = PACE + PACE / 4 + round_trip.saturating_mul(2).min(self.lease);
         let low = own.saturating_mul(lead) / 1_000_000;
@@ -162,8 +164,8 @@ impl Plan {
 
     /// Returns how long after a request the next one goes out, in µs.
     ///
-    /// The process waits until the limit may have the `missing` tokens, which the last request did not bring. It does not wait so
-    /// long that the bucket could become full and waste a refill. `length` is the present length of leases. `jitter` is a random
+    /// The process waits until the limit may have refilled the `missing` tokens, which the last request did not bring. But it asks
+    /// before the bucket could be full and waste what is refilled. `length` is the present length of leases. `jitter` is a random
     /// number, which keeps processes from always asking in the same order.
     pub(super) fn pace(&self, missing: u32, length: u64, jitter: u64) -> u64 {
         let hold = self.refill_of(self.most_held().into());

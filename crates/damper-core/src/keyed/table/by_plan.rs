@@ -1,4 +1,6 @@
-//! Keys whose quota comes with the call, as a plan.
+//! The table's operations for keys whose quota comes with the call, as a plan.
+//!
+//! [`table`](super#terms) defines the terms.
 
 use super::demand::{Fit, PlannedCheck};
 use super::{Fingerprint, Receipt, Table, WhenFull};
@@ -17,13 +19,13 @@ impl Table<ByPlan> {
     ) -> Self {
         let others = [PlanClock::QUOTA; CLASSES - 1];
         let table = Self::new(PlanClock::QUOTA, Some(&others), PlanClock::START, capacity, shared_words, when_full);
-        // The fast path of all classes uses the line of the first class. This read starts that line, because there may
-        // never be a key of the first class.
+        // The classes of plans are the table's tiers. The fast path uses the line of the first class for all of them.
+        // This read starts that line, because there may never be a key of the first class.
         table.tiers.first.quota.read::<PlanClock>(clock);
         table
     }
 
-    /// Meets the demand of a call, or refuses it.
+    /// Takes the tokens that a call demands, or refuses it.
     #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub(in crate::keyed) fn take_planned(
@@ -42,7 +44,7 @@ impl Table<ByPlan> {
         self.take_planned_slow(key, demand, clock)
     }
 
-    /// Meets a demand that the fast path could not decide about.
+    /// Takes the tokens of a demand about which the fast path could not decide, or refuses it.
     #[cold]
     pub(in crate::keyed) fn take_planned_slow(
         &self,
@@ -50,8 +52,8 @@ impl Table<ByPlan> {
         demand: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Result<(Fit, Receipt), Denied> {
-        // This comes before the word is written. Otherwise another thread could take a debt that is deeper than any
-        // before for the trace of a clock that stepped back.
+        // The tiers must know of this debt before a word with it is written. Otherwise another thread could mistake the
+        // word for one from before the clock stepped back, because it owes more than any word so far.
         self.tiers.expect_debt_of(demand.plan.longest_debt());
         loop {
             let in_slot = self.take(key, demand, clock);

@@ -1,4 +1,6 @@
-//! The demand of a call on a bucket, and its result.
+//! The demand of a call on a bucket, and what the call gets.
+//!
+//! [`table`](super#terms) defines the terms.
 
 use super::Receipt;
 use super::shared::SharedOrigin;
@@ -26,7 +28,7 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     /// Returns the deepest debt that the demand may leave, in units of the line.
     ///
-    /// It is called only with `BRINGS_ITS_DEPTH`.
+    /// It is called only if `BRINGS_ITS_DEPTH` is true.
     fn deepest_debt(self) -> u64 {
         0
     }
@@ -43,7 +45,9 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
         None
     }
 
-    /// Returns the word after the demand, or the refusal. `debtor` took what the bucket owes already.
+    /// Returns the bucket's word after the demand, or the refusal.
+    ///
+    /// `debtor` says which keys took the tokens that the bucket owes already.
     fn decide(
         self,
         line: &A::Line,
@@ -67,7 +71,7 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 pub(in crate::keyed) enum Debtor {
     /// The key of the call, or keys that share its bucket.
     Itself,
-    /// Another key, whose slot the key of the call takes over with its debt.
+    /// Another key, the owner of a slot that the call's key takes over together with the debt.
     Another,
 }
 
@@ -128,7 +132,7 @@ pub(in crate::keyed) struct PlannedCheck<'p> {
     pub(in crate::keyed) keep: u32,
 }
 
-/// The bucket of a plan after a demand that it met.
+/// The state of a bucket after it allowed a [`PlannedCheck`].
 #[cfg(feature = "alloc")]
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Fit {
@@ -202,7 +206,7 @@ impl Demand<TokenBucket> for Reserve {
     fn decide(self, line: &TokenLine, word: u64, at: u64, debtor: Debtor, _: &impl Clock) -> Result<(u64, ()), Denied> {
         let longest = match debtor {
             Debtor::Itself => self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency())),
-            // No key waits for the debt of another: tokens that are not there at once are refused.
+            // A key never waits until another key's debt is repaid. Tokens that are not there at once are refused.
             Debtor::Another => Ticks::ZERO,
         };
         match line.reserve(word, at, self.n, longest) {
@@ -216,7 +220,7 @@ impl Demand<TokenBucket> for Reserve {
     }
 }
 
-/// The tokens that a call was granted, and the bucket's word after that.
+/// The bucket and the position at which a call took tokens, and the bucket's word afterwards.
 pub(in crate::keyed) struct Grant<'a> {
     pub(super) after: u64,
     pub(super) at: u64,

@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU64;
 
-/// The hash of a key, never 0, which marks a vacant slot.
+/// The hash of a key. It is never 0, because a stored 0 marks a vacant slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprint(NonZeroU64);
 
@@ -11,10 +11,11 @@ const MIXER: NonZeroU64 = NonZeroU64::new(0x9E37_79B9_7F4A_7C15).expect("it is n
 
 /// 2^64 divided by the plastic number.
 ///
-/// Together with the golden ratio's number, it spreads pairs of sets evenly too.
+/// A key's first set comes from [`MIXER`] and its second from this number. Together they spread the pairs of sets
+/// evenly too.
 const SECOND_MIXER: u64 = 0xC13F_A9A9_02A6_328F;
 
-/// Another odd multiplier, so that a key's line of shared words says nothing about its sets.
+/// Another odd multiplier, so that a key's line of shared words is independent of its sets.
 ///
 /// Any odd number of 64 random bits would do.
 const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
@@ -22,7 +23,8 @@ const OTHER_MIXER: u64 = 0xAF25_1AF3_B0F0_25B5;
 impl Fingerprint {
     #[inline]
     pub(crate) fn of(hash: u64) -> Self {
-        // A hasher of the caller's own may use numbers as they are, so 0 becomes a value that hardly any key has.
+        // A hasher of the caller's own may return an integer key unchanged, so a hash of 0 is not rare. It becomes a
+        // value that hardly any key has.
         Self(NonZeroU64::new(hash).unwrap_or(MIXER))
     }
 
@@ -40,7 +42,7 @@ impl Fingerprint {
     /// Returns the number of the key's first set of slots; `sets` is less than 2^32.
     #[inline]
     pub(crate) fn first_set(self, sets: usize) -> usize {
-        // A hasher of the caller's own may leave the bits uneven. The upper ones of the product are mixed best.
+        // A hasher of the caller's own may mix the bits badly. The upper bits of the product are mixed best.
         scaled(self.get().wrapping_mul(MIXER.get()), sets)
     }
 
@@ -57,7 +59,7 @@ impl Fingerprint {
         scaled(self.get().wrapping_mul(OTHER_MIXER), lines)
     }
 
-    /// Returns a number of 1 to `most`, which is below 2^32.
+    /// Returns a short form of the fingerprint: a number of 1 to `most`, which is below 2^32.
     ///
     /// It is for slots that have no room for the whole fingerprint, and is independent of the key's sets.
     #[cfg(target_has_atomic = "64")]
@@ -65,16 +67,16 @@ impl Fingerprint {
         1 + scaled(self.get().wrapping_mul(OTHER_MIXER), most as usize) as u64
     }
 
-    /// Returns a number of 1 to `most`, which is below 2^16.
+    /// Returns the tag by which a shared word names the key: a number of 1 to `most`, which is below 2^16.
     ///
-    /// It is independent of the key's sets and of its line.
+    /// It is independent of the key's sets and of its line of shared words.
     pub(super) fn tag(self, most: u64) -> u64 {
         let bits = self.get().wrapping_mul(OTHER_MIXER) >> 16 & 0xFFFF;
         1 + ((bits * most) >> 16)
     }
 }
 
-/// Scales a number to one below `count`, which is less than 2^32. The number's upper bits decide.
+/// Maps a number to the range below `count`, by the number's upper bits. `count` is less than 2^32.
 #[inline]
 fn scaled(number: u64, count: usize) -> usize {
     // This is one multiplication on targets whose words have 64 bits.

@@ -19,7 +19,7 @@ pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }>
     pub(super) shared: [[AtomicU64; SHARED]; SETS],
 }
 
-/// The number of shared words for a set.
+/// The default number of shared words for each set of slots.
 ///
 /// There are as many words as slots, because `SLOTS_PER_KEY` and `BUCKETS_PER_KEY` are equal.
 const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;

@@ -1,5 +1,7 @@
 //! The memory of keys without a slot: lines of eight words, which keys of all tiers share.
 //!
+//! The line of a tier's quota is something else: it turns readings of the clock into positions.
+//!
 //! ```text
 //! line     0        1 to 7
 //!         | HEADER | words |
@@ -14,8 +16,8 @@
 //! | field | bits | |
 //! |---|---|---|
 //! | LEVEL | 56 | what the algorithm keeps, as in a slot |
-//! | TIER | 4 | the tier on whose line the level is |
-//! | HIGH, LOW | 9 and 4 | the tag: a part of the hash of the key that spent all that is owed; 0 if several keys did |
+//! | TIER | 4 | the tier under whose quota the level is counted |
+//! | HIGH, LOW | 9 and 4 | the tag: some bits of the hash of the key that took all the tokens owed; 0 if several keys took them |
 //!
 //! A word of 0 was never used. A line is as long as a line of the processor's cache. Memory for fewer than eight
 //! words is one shorter line. A line of one word has no header, and its tags have four bits.
@@ -23,12 +25,12 @@
 //! **The home** of a tag is one word of the line, whose number is the tag modulo the number of words.
 //! [`shared`](super::shared) explains its use.
 //!
-//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier, which takes
-//! the debts of that tier for which a line has no word. Tiers that no key is in cost no more than that. A fixed word is
-//! `[LEVEL 56 | TAG 8]`. The fixed words of an added tier are in memory of their own.
+//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier. It takes the
+//! debts of that tier for which there is no word in a line. A tier without keys costs no memory but its fixed words. A
+//! fixed word is `[LEVEL 56 | TAG 8]`. The fixed words of an added tier are in memory of their own.
 //!
-//! Every group is under one lock of first sights, so a line and the fixed words of its keys are under the same lock. A
-//! thread holds this lock whenever it reads or writes them.
+//! A group's words are read and written only with a lock held: the one that is also held when a key of this group is
+//! first seen. So a line and the fixed words of its keys are under one lock.
 
 use super::fingerprint::Fingerprint;
 use super::locks::Locks;
@@ -53,7 +55,7 @@ pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
 /// The number of lines in a group.
 const LINES_IN_GROUP: usize = 4;
 
-/// The most words in which keys of a line can spend.
+/// The most words of a line in which keys can spend: all but the header.
 pub(super) const MOST_WAYS: usize = LINE - 1;
 
 /// A word of keys without a slot in the keyed table.
@@ -95,21 +97,21 @@ enum Memory {
         lines: Box<[AtomicU64]>,
         /// The fixed words of a group side by side: one for each tier that the limiter was built with.
         fixed: Box<[AtomicU64]>,
-        /// The number of these tiers; 0 if all keys are in one.
+        /// The number of tiers that the limiter was built with; 0 if all keys are in one tier.
         built_tiers: usize,
     },
 }
 
-/// A key's part of the shared words.
+/// The line of shared words in which a key would spend, and the tag that names the key there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// The number of its line.
+    /// The number of the line.
     line: usize,
     /// The tag of the key, never `SEVERAL`.
     pub(super) tag: u64,
 }
 
-/// A shared word.
+/// A shared word, decoded. Its tag is stored partly in the word, and partly in the header of its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedWord {
     pub(super) tag: u64,
@@ -119,7 +121,7 @@ pub(super) struct SharedWord {
     pub(super) is_used: bool,
 }
 
-/// A line whose lock is held.
+/// A line of shared words, used while its lock is held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedLine<'a> {
     /// The header, unless the line is a single word.
@@ -196,7 +198,7 @@ impl SharedLines {
         Share { line: key.shared_line(self.lines()), tag: key.tag(self.most_tag()) }
     }
 
-    /// Returns the group of the key's line, which is the number of its lock.
+    /// Returns the number of the group that the key's line is in. It decides which lock the line has.
     #[inline]
     pub(super) const fn group(share: Share) -> usize {
         share.line / LINES_IN_GROUP
@@ -228,14 +230,14 @@ impl SharedLines {
         }
     }
 
-    /// Returns the fixed word of a tier, whose tag is one of [`fixed_tag`](Self::fixed_tag).
+    /// Returns the fixed word of a tier. Its tag is to be compared with [`fixed_tag`](Self::fixed_tag).
     pub(super) fn fixed_word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
         // ORDERING: Relaxed: the lock orders it.
         let word = self.fixed(Self::group(share), tier, tiers).map_or(0, |word| word.load(Ordering::Relaxed));
         SharedWord { tag: FIXED_TAG.get(word), tier, level: LEVEL.get(word), is_used: word != 0 }
     }
 
-    /// Returns the tag that a fixed word has for a key with this tag.
+    /// Shortens a key's tag to the eight bits that a fixed word has for it.
     pub(super) const fn fixed_tag(tag: u64) -> u64 {
         if tag == SEVERAL { SEVERAL } else { 1 + tag % FIXED_TAG.max() }
     }
@@ -260,13 +262,13 @@ impl SharedLines {
 }
 
 impl SharedLine<'_> {
-    /// Returns how many words keys can spend in.
+    /// Returns how many words the line has in which keys can spend.
     #[inline]
     pub(super) const fn ways(self) -> usize {
         self.words.len()
     }
 
-    /// Returns the number of a tag's home.
+    /// Returns which word of the line is the home of a tag.
     #[inline]
     pub(super) const fn home(self, tag: u64) -> usize {
         // A tag has 13 bits, so the cast keeps it.
@@ -294,8 +296,8 @@ impl SharedLine<'_> {
 
     pub(super) fn put(self, way: usize, word: SharedWord) {
         let stored = LEVEL.put(word.level) | TIER.put(word.tier as u64) | LOW.put(word.tag);
-        // ORDERING: Relaxed: the lock orders it. A word of 0 means unused, so a level of 1 stands in for it: one unit
-        // stricter.
+        // ORDERING: Relaxed: the lock orders it. A word of 0 means unused, so a level of 1 is stored instead, which
+        // owes one unit more.
         self.words[way].store(if stored == 0 { LEVEL.put(1) } else { stored }, Ordering::Relaxed);
         if let Some(header) = self.header {
             let high = high(way);
@@ -321,7 +323,7 @@ impl SharedLine<'_> {
     }
 }
 
-/// Returns the field of a word's tag in the header.
+/// Returns the field of the header that has the upper bits of a word's tag.
 const fn high(way: usize) -> Field {
     Field::at(way as u32 * HIGH_BITS, HIGH_BITS)
 }

@@ -1,4 +1,6 @@
 //! The locks of first sights and shared words, their counts, and the signals to waiting threads.
+//!
+//! [`table`](super#terms) defines the terms.
 
 #[cfg(feature = "std")]
 use crate::sync::Signal;
@@ -15,7 +17,7 @@ use {
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
-/// The counts of events of the keys under a lock.
+/// The counts that a lock protects: events of the keys that are under the lock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
     /// The slots taken by first sights under this lock, less those that `clear` vacated.
@@ -52,15 +54,15 @@ impl Counts {
     };
 }
 
-/// A lock with its counts and its signal, for a part of the keys.
+/// A lock for a part of the keys, with the counts that it protects and a signal.
 pub(super) struct Part {
     counts: Guarded<Counts>,
-    /// The signal that wakes waiting threads when tokens of one of the keys may come earlier.
+    /// The signal that wakes threads that wait for tokens of these keys, when tokens may come earlier.
     ///
     /// It takes no memory of its own, because a part is padded to cache lines.
     #[cfg(feature = "std")]
     changes: Signal,
-    /// How many calls asked again for the tier of one of the keys; wraps.
+    /// How many calls of `retier` and `clear_tier` there were for the keys of this part; wraps.
     #[cfg(feature = "alloc")]
     retiers: AtomicU32,
 }
@@ -79,7 +81,7 @@ impl Part {
     }
 }
 
-/// The locks, one for each part of the groups of shared lines, and so of the keys.
+/// The locks. Each is for some groups of shared lines, and for the keys of these groups.
 ///
 /// A lock is held while a key is given a slot, so that a key never gets two. It is also held while a group changes.
 pub(super) enum Locks {
@@ -112,15 +114,16 @@ impl Locks {
         &self.part(group).changes
     }
 
-    /// Returns how many calls asked again for the tier of a key of this group.
+    /// Returns how many calls of `retier` and `clear_tier` there were for keys under this group's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, group: usize) -> u32 {
-        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count asks for a tier with
-        // all that the caller of `retier` wrote before. loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
+        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count and then asks for a
+        // tier sees all that the caller of `retier` wrote before.
+        // loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
         self.part(group).retiers.load(Ordering::Acquire)
     }
 
-    /// Counts a call that asks again for the tier of a key of this group.
+    /// Counts a call of `retier` or `clear_tier` for a key of this group.
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, group: usize) {
         // ORDERING: Release, as in `retiers`.
@@ -152,7 +155,7 @@ impl Locks {
         self.for_each(|part| part.changes.raise_for_waiters());
     }
 
-    /// Adds up what each lock counted.
+    /// Adds up one of the counts over all locks.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         let mut sum = 0_u64;
         self.for_each(|part| sum = sum.wrapping_add(part.counts.read(&of)));

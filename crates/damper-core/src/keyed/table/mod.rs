@@ -9,14 +9,20 @@
 //! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* the tokens that are not
 //! refilled yet, and is *idle* if it owes none. A slot is *claimed* while it changes its owner.
 //!
+//! A *tier* is one of the table's quotas, with its line and the keys that are under it. Each change of a quota starts a
+//! new *epoch*. A *newcomer* is a key that has no slot. Its *first sight* is a call in which the table gives it a slot,
+//! if it can. A *shared word* is a bucket in which keys without a slot spend. Shared words stand in *shared lines* of
+//! memory, and four of these are a *group* (`lines`). A bucket is *below empty* if it owes more than a burst, for
+//! example because callers took tokens in advance.
+//!
 //! # A check of a known key
 //!
-//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and
-//! the clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the
-//! key throughout. A refusal makes no such swap, so it loads the word a second time and starts over if the word has
-//! changed. With one load it could take the debt of the slot's previous owner for the key's, and refuse a key that has
-//! tokens. A check of a slot that is just changing its owner goes the way of newcomers. For a plain check, `demand`
-//! only calls the algorithm's `take_straight` (in `limit::per_key`).
+//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and the
+//! clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the key
+//! throughout. A refusal makes no such swap, so it loads the word a second time and starts over if the word has
+//! changed. With one load it could mistake the debt of the slot's previous owner for the key's, and refuse a key that
+//! has tokens. If the slot is claimed, the check takes the slow path, like the check of a new key. The decision itself
+//! is the algorithm's: for a plain check, `demand` calls `take_straight` (in `limit::per_key`).
 //!
 //! # Memory
 //!
@@ -27,18 +33,18 @@
 // | file | idea |
 // |---|---|
 // | `slots` | `Slots`: where a key's slot can be, and how a slot changes its owner |
-// | `slot_look` | a decision about a slot in three steps |
-// | `fingerprint` | `Fingerprint`: what the table knows of a key, and the numbers that follow from it |
+// | `slot_look` | a decision about a slot in three steps: look, judge, take |
+// | `fingerprint` | `Fingerprint`: the hash by which the table knows a key, and the places that it leads to |
 // | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
-// | `tests` | random histories of full tables against a list of calls |
+// | `tests` | random calls on full tables, checked against a list of the admitted calls |
 // | `demand` | `Demand`: what a call asks of a bucket, and what it gets |
 // | `by_plan` | keys whose quota comes with the call |
 // | `waiting` | the waits for a key's tokens, in order |
-// | `lines` | `SharedLines`: the memory of keys without a slot |
+// | `lines` | `SharedLines`: the memory in which keys without a slot spend |
 // | `shared` | `SharedDebt`: what keys without a slot owe, and where they spend |
 // | `tier_quotas` | the live quotas of the tiers |
 // | `locks` | the locks of first sights and shared words, with their counters |
-// | `keyed_slots` | the memory of a table that allocates none |
+// | `keyed_slots` | `KeyedSlots`: memory that the caller lends to a table, such as a `static` |
 
 #[cfg(feature = "alloc")]
 mod by_plan;
@@ -106,7 +112,7 @@ pub struct Receipt {
 enum Source {
     /// The call took no tokens: the quota has no limit, or it asked for none.
     Nothing,
-    /// The tokens came from a slot during this ownership.
+    /// The tokens came from a slot, while it had this owner.
     Slot(Ownership),
     /// The tokens came from one of the key's shared words.
     Shared(SharedOrigin),
@@ -149,7 +155,7 @@ impl<A> Table<A> {
 
     /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
     ///
-    /// `others` are the quotas of further tiers; `None` if all keys will always be in one.
+    /// `others` are the quotas of further tiers; `None` if all keys will always be in one tier.
     #[cfg(feature = "alloc")]
     pub(super) fn new(
         first: Quota,
@@ -165,14 +171,14 @@ impl<A> Table<A> {
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
-    /// Returns the slot that seems to be a key's, or any slot if none does.
+    /// Returns the slot that has a key's fingerprint, or any slot if none has it.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
         self.slots.look_for(key)
     }
 
-    /// Begins to load the slots of a key into the processor's cache.
+    /// Begins to load a key's first set of slots into the processor's cache.
     #[inline]
     pub(super) fn fetch(&self, key: Fingerprint) {
         self.slots.fetch(key);
@@ -189,7 +195,7 @@ impl<A> Table<A> {
         self.tiers.add(quota, self.shared.groups())
     }
 
-    /// Returns how many calls asked again for the tier of this key, or of another key under its lock.
+    /// Returns how many calls of `retier` and `clear_tier` there were for the keys under this key's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, key: Fingerprint) -> u32 {
         self.shared.retiers(self.shared.share_of(key))
@@ -211,12 +217,12 @@ impl<A> Table<A> {
         &self.tiers.first.quota
     }
 
-    /// Returns the quota of the tier that a key is in, or would be in.
+    /// Returns the quota of a key's tier; `newcomer_tier` returns the tier of a key without a slot.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
         self.numbered_tier(key, newcomer_tier).1.quota.quota()
     }
 
-    /// Returns the number of the tier that a key is in, or would be in.
+    /// Returns the number of a key's tier; `newcomer_tier` returns that of a key without a slot.
     pub(super) fn tier_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> usize {
         self.numbered_tier(key, newcomer_tier).0
     }
@@ -230,14 +236,15 @@ impl<A> Table<A> {
         self.shared.lock(self.shared.share_of(key))
     }
 
-    /// Adds up what each lock counted.
+    /// Adds up one of the counts over all locks.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.shared.sum(of)
     }
 
     /// Returns how many shared words newcomers saw, and how many of these words owed something.
     pub(super) fn crowding(&self) -> Crowding {
-        // `busy` is read first, so that words that newcomers see between the reads count as not busy.
+        // `busy` is read first. A newcomer that comes between the two reads then adds to `looked` only, so `busy` is
+        // never the larger.
         let busy = self.sum(|counts| counts.busy);
         Crowding { looked: self.sum(|counts| counts.looked), busy }
     }
@@ -316,7 +323,7 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Meets a demand of a key that has a slot, or refuses it; `None` if the key has none.
+    /// Takes the tokens that a call demands, or refuses it; `None` if the key has no slot.
     pub(super) fn take<D: Demand<A>>(
         &self,
         key: Fingerprint,
@@ -357,8 +364,9 @@ impl<A: PerKey> Table<A> {
             }
             Source::Slot(ownership) => {
                 self.visit_slot(key, clock, |slot, seen, line, word, at| {
-                    // The position is on the line of the receipt's tier, and means nothing on another. A key that
-                    // lost its slot and came back does not lack these tokens: they were forgotten.
+                    // The position of the take is on the line of the receipt's tier, and means nothing on another line.
+                    // If the key has lost its slot since, its former bucket and the tokens taken from it are forgotten.
+                    // So nothing is given back to its new bucket.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
                     (if is_same { less(line, word, at, taken_at) } else { word }, ())
                 });
@@ -367,9 +375,11 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Decides about the bucket of a key, again if another thread changed the bucket meanwhile.
+    /// Calls `decide` with the bucket of a key, and stores the word that `decide` returns.
     ///
-    /// It returns `None` if the key has no slot. A decision that leaves the word as it is writes nothing.
+    /// If another thread changed the bucket meanwhile, it calls `decide` again.
+    ///
+    /// It returns `None` if the key has no slot. If the word stays as it is, nothing is written.
     #[inline]
     pub(super) fn visit<T>(
         &self,
@@ -380,7 +390,7 @@ impl<A: PerKey> Table<A> {
         self.visit_slot(key, clock, |_, _, line, word, at| decide(line, word, at))
     }
 
-    /// Decides as [`visit`](Self::visit) does; the decision also gets the slot and its word.
+    /// Does what [`visit`](Self::visit) does, and also passes the slot and the slot's word to `decide`.
     #[inline]
     fn visit_slot<'a, T>(
         &'a self,
@@ -407,8 +417,9 @@ impl<A: PerKey> Table<A> {
     ///
     /// It returns `None` if the quota is just changing.
     ///
-    /// The word is loaded before the epoch, because it names the tier. It may be of an earlier epoch. But a decision
-    /// stands only if the slot still has that word afterwards, so it is as if the word had been read last.
+    /// The slot's word was loaded before the epoch, because it names the tier. So a thread may have written it in an
+    /// earlier epoch. But a decision stands only if the slot still has that word afterwards, which is as if the word
+    /// had been read last.
     #[inline]
     fn look(&self, word: SlotWord, clock: &impl Clock) -> Option<(A::Line, u64, u64)> {
         let (quota, (epoch, mut line)) = self.tiers.read::<A::Line>(word.tier(), clock);
@@ -418,7 +429,7 @@ impl<A: PerKey> Table<A> {
         quota.is_current(epoch).then_some((line, at, full))
     }
 
-    /// Answers from the bucket of a key, and changes nothing.
+    /// Calls `look` with the bucket of a key, and changes nothing.
     ///
     /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. These words
     /// are read with the lock held, because debts move between them.
@@ -433,8 +444,8 @@ impl<A: PerKey> Table<A> {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
             let share = self.shared.share_of(key);
             self.shared.lock(share).read(|_| {
-                // The tier was not used yet, and a peek does not count as its first use. The key may have spent in
-                // other tiers before this one was added.
+                // No call has used the tier yet, so its line has not started, and a peek must not start it. The key may
+                // still owe something, because it may have spent in other tiers before this one was added.
                 if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
                     let elsewhere = self.shared.elsewhere::<A>(share, tier, &self.tiers, clock);
                     let at = line.reading(clock.now());
@@ -463,8 +474,8 @@ impl<A: PerKey> Table<A> {
 
     /// Books tokens by `charge` in the shared words of a key without a slot, and returns how many.
     ///
-    /// It returns 0 if shared words are not used, and `None` if the key has a slot by now or its tier has to be asked
-    /// for again. `tier` is called with the key's lock held.
+    /// It returns 0 if the table uses no shared words, and `None` if the key has a slot by now or its tier has to be
+    /// asked for again. `tier` is called with the key's lock held.
     fn book_shared(
         &self,
         key: Fingerprint,
@@ -474,7 +485,7 @@ impl<A: PerKey> Table<A> {
     ) -> Option<u32> {
         let share = self.shared.share_of(key);
         self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
-            // Another thread saw the key meanwhile.
+            // Another thread has given the key a slot meanwhile.
             Some(_) => None,
             None if self.when_full != WhenFull::SharedOverflow => Some(0),
             None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, charge, counts, clock)),
@@ -484,8 +495,8 @@ impl<A: PerKey> Table<A> {
     /// Counts the keys that have a slot, by their tiers, and changes nothing.
     ///
     /// The clock is read once for a chunk of slots, and a tier's line once for consecutive slots of that tier. If a
-    /// slot is used after that reading of the clock and before it is counted, it seems to owe a little more than it
-    /// does.
+    /// call takes from a slot after that reading of the clock and before the slot is counted, the slot seems to owe a
+    /// little more than it does.
     pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
         let mut census = KeyCensus::of_tiers(self.tiers.len());
         for slots in self.slots.chunks() {
@@ -514,7 +525,7 @@ impl<A: PerKey> Table<A> {
         census
     }
 
-    /// Moves a key to the tier that `tier` returns, and returns whether it returned one.
+    /// Moves a key to the tier that `tier` returns. Returns false if `tier` returns `None`.
     ///
     /// `tier` is called with the key's lock held, so a first sight of the key cannot use the old tier meanwhile.
     pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> Option<usize>) -> bool {
@@ -527,8 +538,8 @@ impl<A: PerKey> Table<A> {
                     return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
-                // The debts are added. If the slot kept only the greater one, tokens of earlier calls that are given
-                // back would be taken off the other debt, too.
+                // The key's debt in its slot and its debt in shared words are added. If the slot kept only the greater
+                // one, a roll-back of tokens that caused one of them would also lower the other.
                 let owed = A::owed(&old, full, at, clock).plus(self.shared.owed_with_others::<A>(
                     share,
                     tier,
@@ -558,7 +569,7 @@ impl<A: UnderQuota> Table<A> {
         self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| A::roll_back(line, word, at, n, taken_at));
     }
 
-    /// Books tokens of a key that has a slot, and returns how many; `None` if it has none.
+    /// Books tokens of a key that has a slot, and returns how many; `None` if the key has no slot.
     pub(super) fn charge_in_slot(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<u32> {
         self.book_in_slot(key, clock, |line, word, at| A::charge(line, word, at, n))
     }
@@ -575,7 +586,7 @@ impl<A: UnderQuota> Table<A> {
     }
 }
 
-/// Returns whether a level has room for what is counted under this quota.
+/// Returns whether the 56 bits of a level can count up to the limit of this quota.
 pub(super) fn is_kept_by<A: UnderQuota>(quota: Quota) -> bool {
     quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }

@@ -1,13 +1,15 @@
 //! The first sight of a key: which slot it gets, if any, and what it owes at once.
 //!
-//! All of this runs under one of 64 locks, which the number of the key's group of shared lines chooses. So no key
-//! gets two slots, and the shared words of a key change under one lock. The slots themselves can belong to keys of any
-//! lock. So what a newcomer reads in a slot counts only if the swap that claims this slot succeeds.
+//! [`table`](super#terms) defines the terms.
+//!
+//! A *newcomer* is a key that has no slot. Its call holds one of 64 locks, which the key's group of shared lines
+//! decides. So no key gets two slots, and the shared words of a key change under one lock. A slot can belong to a key
+//! of any lock. So what a newcomer reads in a slot counts only if the swap that claims this slot succeeds.
 //!
 //! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it takes a vacant one, or
-//! one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. A newcomer publishes its slot's
-//! word with the first spend in it. Without that spend two newcomers could evict each other for ever. A newcomer takes
-//! along what its key owes in shared words, as `shared` explains.
+//! one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. The first word that a newcomer
+//! writes to its slot includes what it spends. Otherwise its bucket would be idle at first, and two newcomers could
+//! evict each other for ever. The word also includes the key's debt in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};
@@ -22,7 +24,7 @@ use crate::sync::SpinWait;
 use crate::time::Clock;
 use core::hint::black_box;
 
-/// The fate of a key without a slot, when all its slots belong to keys that still owe something.
+/// The fate of a new key if all slots that it could have belong to keys that still owe something.
 ///
 /// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) simulates which keys each choice refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,18 +41,18 @@ pub enum WhenFull {
     ///
     /// Known keys keep their slots, and no key exceeds its quota.
     DenyNew,
-    /// The key takes over the slot of a key of its tier, the one full soonest, with that key's debt.
+    /// The key takes over the slot and the debt of that key of its tier whose bucket is full soonest.
     ///
     /// It does so only if that leaves enough tokens. If all its slots belong to keys of other tiers, it spends as with
     /// `SharedOverflow`.
     ///
     /// All slots together admit no more than their quotas allow, but a single key may exceed its quota. If it is
-    /// evicted before it has used up its burst, and comes back through the other of its two sets in a slot that owes
-    /// nothing, it has a burst again.
+    /// evicted before it has used up its burst, and then gets a slot that owes nothing in the other of its two sets, it
+    /// has a burst again.
     EvictLeastIndebted,
 }
 
-/// The number of vacant or idle slots in a first set with which a newcomer stays in this set.
+/// A newcomer stays in its first set if this set has at least this many vacant or idle slots.
 const ENOUGH: u32 = 2;
 
 /// A slot that may change its owner.
@@ -61,9 +63,9 @@ struct Candidate<'a> {
     rank: Rank,
 }
 
-/// The loss if a slot is taken from its owner: the less, the better.
+/// The loss if a slot is taken from its owner. A newcomer takes the slot with the smallest loss.
 ///
-/// It is the owner's debt in units of the newcomer's line, plus one.
+/// If the slot has an owner, it is the owner's debt in units of the newcomer's line, plus one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64);
 
@@ -94,9 +96,10 @@ impl<'a> Candidate<'a> {
         self.rank > Rank::VACANT
     }
 
-    /// Gives the slot to a newcomer whose bucket starts with the word `before`.
+    /// Gives the slot to a newcomer whose bucket has the word `before`, and takes the demanded tokens.
     ///
-    /// It does so only if the bucket meets the demand. It returns `None` if another thread changed the slot.
+    /// If the bucket refuses the demand, the slot keeps its owner. It returns `None` if another thread changed the
+    /// slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn take_over<A: PerKey, D: Demand<A>>(
@@ -160,11 +163,11 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
     }
 }
 
-/// Keeps the compiler from turning the branch around it into a choice of values.
+/// Keeps the compiler from turning the branch around this call into a conditional move.
 ///
-/// With a choice of values, the address of the slot to claim waits for the loads of all eight slots, one after another.
-/// The processor predicts a branch, and goes on. A newcomer in a table of idle owners was measured to take 69 ns with
-/// branches, and 88 ns without.
+/// With conditional moves, the address of the slot to claim waits for the loads of all eight slots, one after another.
+/// A branch is predicted, so the processor goes on. A newcomer in a table of idle owners was measured to take 69 ns
+/// with branches, and 88 ns without.
 #[inline]
 fn stay_a_branch() {
     black_box(());
@@ -215,7 +218,7 @@ impl<A: PerKey> Table<A> {
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
-        // Most keys never spent without a slot.
+        // Most keys never spent without a slot. For them a glance at the key's line shows that they owe nothing there.
         let (may_have_word, home) = self.shared.line(share).glance(share.tag);
         let may_owe = SharedLines::may_owe(may_have_word, home, counts);
         let elsewhere =
@@ -236,8 +239,8 @@ impl<A: PerKey> Table<A> {
             if !under.quota.is_current(epoch) {
                 return disturbed();
             }
-            // Only the first call of a key without a slot is counted: that call fills a word, which later calls would
-            // see.
+            // A key is counted as a newcomer only while it has no shared word of its own. Later calls would find the
+            // word that the key's first call made busy.
             if !may_have_word {
                 counts.looked += 1;
                 let is_busy = |home| SharedLines::is_busy::<A>(home, tier, &self.tiers, (line, at), clock);
@@ -255,7 +258,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Calls `then` with the best slot for a key that has none, a reading, and the quota's epoch.
+    /// Calls `then` with the best slot for a newcomer, a reading of the clock, and the quota's epoch.
     ///
     /// The quota is read before the words of the slots, and the clock after them. The method returns `None` if one of
     /// the slots is the key's.
@@ -271,7 +274,8 @@ impl<A: PerKey> Table<A> {
         let (epoch, mut line) = under.quota.read::<A::Line>(clock);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
-        // This comes after the words were read, so it covers the debt of every key that the words show in this tier.
+        // This comes after the words were read. So the line accepts the debt of every key that these words show in this
+        // tier, even if the key was moved here with a deeper debt than the quota allows.
         under.expect_moved(&mut line);
         // The clock is read once, after the words.
         let at = line.reading(clock.now());
@@ -281,7 +285,7 @@ impl<A: PerKey> Table<A> {
         then(choose(first, second), &now, epoch)
     }
 
-    /// Returns the refusal of a key for which there is no slot, or only one with its owner's debt.
+    /// Returns the refusal of a key for which there is no slot, or only a slot with its owner's debt.
     ///
     /// It writes nothing. It returns `None` if the key's own tokens decide, or if another thread intervened.
     #[cfg(feature = "alloc")]
@@ -312,7 +316,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Returns the refusal of a newcomer that has to wait until a slot with this word owes nothing.
+    /// Returns the refusal of a newcomer that has to wait until the bucket with this word owes nothing.
     fn no_slot(line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Denied {
         let wait = A::resets_in(line, word, at, clock);
         Denied::counted_by(line.frequency(), 0, wait, wait)
@@ -338,12 +342,13 @@ impl<A: PerKey> Table<A> {
             counts.refused_newcomers += 1;
             return Some(Err(Self::no_slot(line, inherited, at, clock)));
         }
-        // The demand takes no tokens or can never be met. Whatever the bucket owes, the answer is the same.
+        // The demand would not change even an idle bucket: it asks for no tokens or too many, or the quota has no
+        // limit. So no slot changes its owner, whatever the bucket owes.
         let everything = A::owing(line, at, Debt::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
-    /// Returns a set's best slot for a newcomer and its numbers of vacant and idle slots.
+    /// Returns a set's best slot for a newcomer, and how many vacant and idle slots the set has.
     ///
     /// It returns `None` if one of the slots is the key's.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]
@@ -384,13 +389,14 @@ impl<A: PerKey> Table<A> {
     #[expect(clippy::inline_always, reason = "as `candidates`")]
     #[inline(always)]
     fn rank(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Rank {
-        // Under `SharedOverflow` a slot whose owner owes something is not taken, however little the owner owes.
+        // Under `SharedOverflow` a slot whose owner owes something is not taken, so it does not matter how much.
         let compares_debts = self.when_full != WhenFull::SharedOverflow;
         if word.tier() == now.tier && !compares_debts {
             return Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into());
         }
         if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
-            // The owner's debt would shut the newcomer out for a time that is usual in the other tier only.
+            // A newcomer inherits no debt of another tier. Under that tier's quota the debt may last far longer than
+            // any debt lasts in the newcomer's tier.
             return match self.look(word, now.clock) {
                 None => Rank::BUSY,
                 Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
@@ -401,7 +407,7 @@ impl<A: PerKey> Table<A> {
         inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
     }
 
-    /// Returns the word from which a newcomer with the owner's debt starts.
+    /// Returns the first word of a newcomer's bucket, if the newcomer takes over the slot with its debt.
     ///
     /// It returns `None` while the owner's quota changes.
     #[inline]
@@ -409,7 +415,7 @@ impl<A: PerKey> Table<A> {
         if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }
     }
 
-    /// Returns the owner's word on the newcomer's line; `None` while the owner's quota changes.
+    /// Returns a word with the owner's debt on the newcomer's line; `None` while the owner's quota changes.
     #[inline]
     fn inherited(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let &Reading { tier, line, at, clock } = now;
@@ -427,7 +433,7 @@ impl<A: PerKey> Table<A> {
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
     }
 
-    /// Returns the word `before`, or one that owes more if the key spent more without a slot.
+    /// Returns `before`, or a word that owes more if the key owes more in shared words.
     #[cold]
     fn with_shared_debt(
         &self,
@@ -440,7 +446,7 @@ impl<A: PerKey> Table<A> {
         A::greater(line, before, debt.of_key, at, clock)
     }
 
-    /// Takes tokens of a key that gets no slot.
+    /// Takes tokens from the shared words, for a key that gets no slot.
     #[inline(never)]
     fn take_shared<D: Demand<A>>(
         &self,

@@ -1,13 +1,15 @@
-//! The debts of keys without a slot: in which word a key spends, and what it owes before.
+//! The debts of keys without a slot: in which shared word a key spends, and what it owes already.
+//!
+//! [`table`](super#terms) defines the terms.
 //!
 //! There are many words, because a newcomer inherits what its word owes. With a single word, when one key in a thousand
-//! found no slot, nine of ten innocent clients were seen to be refused: each newcomer started with the word's debt,
-//! so its slot stayed busy longer, so more keys found no slot.
+//! found no slot, nine of ten innocent clients were seen to be refused. Each newcomer started with the word's debt, so
+//! its slot stayed busy longer, and more keys found no slot.
 //!
-//! The words stand in lines of memory, which [`lines`](super::lines) draws. A key's hash chooses its line, its tag and,
-//! by the tag, its *home*: one word of the line. A word is *busy* while it owes something. It is *at home* if it stands
-//! at the home of its tag. A word of several keys always counts as at home. Each tier also has a *fixed word* beside
-//! the lines.
+//! The words stand in lines of memory, which [`lines`](super::lines) draws. A key's hash chooses its line and its
+//! *tag*, which names the key in a word. The tag chooses the key's *home*: one word of the line. A word is *busy* while
+//! it owes something. A word is *at home* if it stands at the home of its tag. A word from which several keys spent has
+//! the tag 0, and always counts as at home. Each tier also has a *fixed word* beside each group of four lines.
 //!
 //! # The debt of a key in a tier
 //!
@@ -32,22 +34,23 @@
 //! | the fixed word of its tier, if the word at its home is at home | the greater of both debts | its own, or several |
 //! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
-//! A displaced word goes to its own home, and displaces a word there that is away from its home, and so on. Each step
-//! brings a word home, so there are at most as many steps as words, in one cache line. The last displaced word finds a
-//! word that is at home. The two become one word of several keys that owes the greater of both debts. If the word at
-//! home is of another tier, the fixed word of the displaced word's tier takes the debt instead. A refusal writes
+//! A displaced word goes to its own home. If a word stands there that is not at home, it is displaced in turn, and so
+//! on. Each step brings a word home, so there are at most as many steps as words, in one cache line. The last displaced
+//! word finds a word that is at home. If both are of one tier, they become one word of several keys, which owes the
+//! greater of both debts. Otherwise the fixed word of the displaced word's tier takes the debt. A refusal writes
 //! nothing.
 //!
 //! So the debt of a key is always found: under its own tag anywhere in the line, under several keys at its home, or
 //! in the fixed word of its tier.
 //!
-//! **Roll-backs.** A receipt names the word and the *generation* of the lock. The generation is incremented when a word
-//! is displaced, and when a spend includes a debt that another word has too. A receipt of an older generation gives
-//! nothing back: if its tokens were taken off one of the copies, debts of other keys or of other calls would be lost.
+//! **Roll-backs.** The receipt of taken tokens names the word and the *generation* of the lock. The generation is
+//! incremented when a word is displaced, and when a spend copies a debt that stays in another word too. A receipt of an
+//! older generation gives nothing back, because its tokens may be owed in several words by now. Lowering one of these
+//! could forget debts of other keys or of other calls.
 //!
-//! **Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them: words of
-//! another tier count only under the key's own tag. All tiers share all lines, so a tier that no key is in takes
-//! nothing but its fixed words.
+//! **Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them, because a
+//! word of another tier counts only if it has the key's own tag. All tiers share all lines, so a tier that no key is in
+//! takes nothing but its fixed words.
 
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
@@ -64,19 +67,19 @@ use crate::time::Clock;
 pub(super) struct SharedDebt {
     /// The bucket's word from which a newcomer that gets a slot starts.
     pub(super) of_key: u64,
-    /// The bucket's word from which a call without a slot starts.
+    /// The bucket's word from which a call of a key without a slot starts.
     pub(super) start: u64,
-    /// The bucket's word for the debt in words of several keys.
+    /// The bucket's word for the debt that the key shares with others, in words of several keys.
     ///
     /// It is idle if the key's own word covers that debt. The fixed word counts as a word of several keys.
     of_several: u64,
     tier: usize,
     place: Place,
-    /// The tag of the word after the key has spent from it.
+    /// The tag that the word will have after the key has spent from it.
     tag_after: u64,
     /// Whether a spend begins a new generation of the lock.
     ///
-    /// It does if another word has a part of this debt too, or if a word is displaced.
+    /// It does if another word owes a part of this debt too, or if a word is displaced.
     is_copied: bool,
 }
 
@@ -85,7 +88,7 @@ pub(super) struct SharedDebt {
 pub(super) enum Place {
     /// This word of its line.
     Way(u8),
-    /// This word of its line. The debt in it moves to the home of its own tag.
+    /// This word of its line. The debt that is there now moves to the home of its own tag.
     Displaced(u8),
     /// The fixed word of its tier.
     Fixed,
@@ -102,14 +105,14 @@ pub(super) struct SharedOrigin {
     pub(super) clears: u32,
 }
 
-/// The debts of other tiers than the key's in a line of shared words.
+/// The debts in a line of shared words that are of other tiers than the key's.
 ///
 /// They are computed before the clock is read for the key's own tier.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
     /// The longest debt under the key's own tag.
     of_key: Debt,
-    /// The busy words, each as a bit.
+    /// Which words of other tiers are busy: a bit for each word of the line.
     busy: u8,
 }
 
@@ -125,7 +128,7 @@ struct Reading<'a, L, C> {
 }
 
 impl<L, C: Clock> Reading<'_, L, C> {
-    /// Returns the bucket's word that a shared word of this tier stands for.
+    /// Decodes the level of a shared word of this tier to the word of a bucket.
     fn full<A: PerKey<Line = L>>(&self, word: SharedWord) -> u64 {
         if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
@@ -136,7 +139,7 @@ impl<L, C: Clock> Reading<'_, L, C> {
 }
 
 impl SharedLines {
-    /// Returns the lock of a key's line, and of the first sights of the keys that would share it.
+    /// Returns the lock of a key's line, which is also held while a key of this line is first seen.
     #[inline]
     pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
         self.locks.of(Self::group(share))
@@ -155,7 +158,7 @@ impl SharedLines {
         self.locks.raise_all();
     }
 
-    /// Returns how many calls asked again for the tier of a key under this line's lock.
+    /// Returns how many calls of `retier` and `clear_tier` there were for keys under this line's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, share: Share) -> u32 {
         self.locks.retiers(Self::group(share))
@@ -167,7 +170,7 @@ impl SharedLines {
         self.locks.count_retier(Self::group(share));
     }
 
-    /// Adds up what each lock counted.
+    /// Adds up one of the counts over all locks.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.locks.sum(of)
     }
@@ -181,7 +184,7 @@ impl SharedLines {
     /// Returns the debt in a word of another tier.
     #[inline(never)]
     fn owed_in_tier<A: PerKey>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
-        // In a tier that was not used yet nothing is owed. This look does not count as its first use.
+        // If no call has used the tier yet, nothing is owed in it. This look does not start the tier's line.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
             return Debt::NOTHING;
         }
@@ -239,7 +242,7 @@ impl SharedLines {
         let shared = self.line(share);
         let ways = shared.ways();
         let home = shared.home(share.tag);
-        // The search finds the key's own word and the first idle one from its home on.
+        // The search starts at the key's home. It finds the key's own word, and the first idle word.
         let (mut own, mut vacant) = (None, None);
         for way in (home..ways).chain(0..home) {
             let word = shared.word(way);
@@ -319,7 +322,7 @@ impl SharedLines {
         tag == SEVERAL || line.home(tag) == way
     }
 
-    /// Stores the bucket's word after a call without a slot, and returns where it did.
+    /// Stores the bucket's word after a call of a key without a slot, and returns where.
     ///
     /// It is called with the line's lock held.
     pub(super) fn spend<A: PerKey>(
@@ -355,7 +358,7 @@ impl SharedLines {
         self.put_fixed(share, tiers, word);
     }
 
-    /// Puts a displaced word at its home.
+    /// Puts a displaced word at its home, and each word that this displaces at its own home.
     fn bring_home<A: PerKey>(
         &self,
         share: Share,
@@ -365,7 +368,7 @@ impl SharedLines {
         clock: &impl Clock,
     ) {
         let line = self.line(share);
-        // Each step brings one word home.
+        // Each step brings one word home, so the loop ends before its bound.
         for _ in 0..=MOST_WAYS {
             let home = line.home(displaced.tag);
             let there = line.word(home);
@@ -400,7 +403,7 @@ impl SharedLines {
         }
     }
 
-    /// Calls `decide` with what a key without a slot owes. The line's lock is held.
+    /// Calls `decide` with what a key without a slot owes. The caller holds the line's lock.
     pub(super) fn visit<A: PerKey, T>(
         &self,
         share: Share,
@@ -451,7 +454,8 @@ impl SharedLines {
         counts: &Counts,
     ) -> Option<SharedWord> {
         let tier = usize::from(tier);
-        // After a clear the tokens are no longer missing, and what is owed may be another key's.
+        // In another generation the tokens may be owed in several words. After a clear they are no longer owed, and
+        // what the word owes may be another key's.
         if counts.generation != generation || counts.clears != clears {
             return None;
         }
@@ -462,7 +466,7 @@ impl SharedLines {
         (word.is_used && word.tier == tier && (word.tag == tag || word.tag == SEVERAL)).then_some(word)
     }
 
-    /// Changes the word that a receipt names; `None` if that cannot be changed any more.
+    /// Changes the word that a receipt names; `None` if the word cannot be changed any more.
     ///
     /// It is called with the line's lock held. `change` gets the tier's line, the bucket's word and the present
     /// position. It returns the new word.
@@ -493,10 +497,10 @@ impl SharedLines {
         Some(())
     }
 
-    /// Returns the debt of a key in words of several keys and in the fixed word of a tier.
+    /// Returns what a key owes together with others: in a word of several keys and in a tier's fixed word.
     ///
-    /// It is called with the line's lock held, for a key that has a slot and moves to this tier. The key took the debts
-    /// under its own tag along when it got the slot. It did not take these along, because it was not in this tier.
+    /// It is called with the line's lock held, for a key that has a slot and moves to this tier. When the key got its
+    /// slot, it took along the debts under its own tag. It left these, because it was not in this tier then.
     pub(super) fn owed_with_others<A: PerKey>(
         &self,
         share: Share,
@@ -512,7 +516,7 @@ impl SharedLines {
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
     }
 
-    /// Returns whether a word owes something, as a key of this tier sees it.
+    /// Returns whether a word of any tier owes something. `line` and `at` are those of the tier `tier`.
     #[inline]
     pub(super) fn is_busy<A: PerKey>(
         word: SharedWord,

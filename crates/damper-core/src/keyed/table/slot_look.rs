@@ -1,11 +1,13 @@
 //! A decision about a slot in three steps: look, judge, take.
 //!
-//! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, reads
-//! the clock once, judges all, and only then takes of the first.
+//! [`table`](super#terms) defines the terms.
 //!
-//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The last of
-//! these has a fence. After it, a swap or a second load of the word notices if the slot was not the key's, as
-//! [`Slot::owner`] says.
+//! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, reads
+//! the clock once, judges all, and only then takes tokens, from one after another.
+//!
+//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The second
+//! load of the epoch comes with a fence. After that, a swap or another load of the word notices if the slot was not the
+//! key's, as [`Slot::owner`] says.
 
 use super::demand::{Demand, Grant};
 use super::slots::{Slot, SlotWord};
@@ -14,7 +16,7 @@ use crate::limit::{Denied, PerKey};
 use crate::quota::Line;
 use crate::time::Clock;
 
-/// The words that a look at a key's slot loaded.
+/// The slot that a look found, with its word and the epoch of its quota.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) slot: &'a Slot,
@@ -22,19 +24,19 @@ pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) epoch: usize,
 }
 
-/// The swap that takes the tokens of an allowed demand, whose answer is of type `T`.
+/// The swap that takes the tokens of an allowed demand; `T` is its [`Demand::Allowed`].
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotTake<'a, T> {
     slot: &'a Slot,
     word: SlotWord,
-    /// The bucket's level after the take. `at` is the present position when the demand was judged.
+    /// The bucket's level after the take.
     after: u64,
     at: u64,
     allowed: T,
 }
 
 impl<'a, T> SlotTake<'a, T> {
-    /// Takes the tokens, unless the word has changed since the look. May fail spuriously.
+    /// Takes the tokens, unless the slot's word has changed since the look. May fail spuriously.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(in crate::keyed) fn swap<A: PerKey, D: Demand<A, Allowed = T>>(self) -> Option<D::Answer<'a>> {
@@ -48,7 +50,7 @@ impl<'a, T> SlotTake<'a, T> {
 }
 
 impl<A: PerKey> Table<A> {
-    /// Loads the words that a decision about a key needs from before the clock is read.
+    /// Loads what a decision about a key has to read before the clock.
     ///
     /// It returns `None` if the key has no slot, or if its quota has no limit or was not used yet.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
@@ -59,7 +61,7 @@ impl<A: PerKey> Table<A> {
         Some(SlotLook { slot, word, epoch })
     }
 
-    /// Decides about a demand by a look and a reading of the clock after it. Writes nothing.
+    /// Decides about a demand by a look, and by a reading of the clock that came after it. Writes nothing.
     ///
     /// It returns `None` if the slot or the quota changed meanwhile, or if the bucket is below empty.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
@@ -74,11 +76,11 @@ impl<A: PerKey> Table<A> {
         Self::judge_under(self.tier_of_word::<D>(look.word)?, look, demand, || now, clock)
     }
 
-    /// Returns the tier whose line decides a demand on this word; `None` if the slot is changing its owner.
+    /// Returns the tier on whose line a demand is judged; `None` if the slot is changing its owner.
     #[inline]
     fn tier_of_word<D: Demand<A>>(&self, word: SlotWord) -> Option<&Tier> {
         if D::BRINGS_ITS_DEPTH {
-            // All tiers have the same line.
+            // With plans, the tiers are the classes of plans, and all have the same line.
             return (!word.is_claimed()).then_some(&self.tiers.first);
         }
         // A slot that is changing its owner is in no tier.
@@ -101,7 +103,8 @@ impl<A: PerKey> Table<A> {
         // The clock is read before the line, whose words then need fewer registers.
         let now = now();
         let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
-        // A token bucket below empty is left to the slow path anyway, so only windows need the deepest moved debt here.
+        // Only windows need the deepest debt that was moved into the tier, because a token bucket below empty is left
+        // to the slow path anyway.
         if A::BY_WINDOWS {
             tier.expect_moved(&mut line);
         }

@@ -1,16 +1,17 @@
 //! The slots of a table, each with the bucket of one key.
 //!
 //! A key's hash says where its slot can be, and the version in a slot's word changes with its owner.
+//! [`table`](super#terms) defines the terms.
 //!
 //! # Sets
 //!
 //! The table is set-associative, like the cache of a processor. A key's hash names two sets of four slots, each in a
-//! cache line of its own, and the key is in one of them. It is in the first, unless three of its slots were taken and
-//! the second was emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in 10,000 find
-//! no slot when a table is filled once, and 35 in 10,000 once keys come and go. One hit in ten looks at two lines.
-//! (If each key took the emptier set, 1 key in 100,000 would find no slot, and 28 hits in 100 would look at two lines.
-//! If each took the first set until it is full, 36 keys in 10,000 would find no slot, and 4 hits in 100 would look at
-//! two lines.) No key is stored, and nothing is allocated after construction.
+//! cache line of its own, and the key is in one of them. It is in the first, unless at least three slots of the first
+//! were taken and the second was emptier. With two slots for each key of the capacity and as many busy keys, 3 keys in
+//! 10,000 find no slot when a table is filled once, and 35 in 10,000 once keys come and go. One hit in ten looks at two
+//! lines. (If each key took the emptier set, 1 key in 100,000 would find no slot, and 28 hits in 100 would look at two
+//! lines. If each took the first set until it is full, 36 keys in 10,000 would find no slot, and 4 hits in 100 would
+//! look at two lines.) No key is stored, and nothing is allocated after construction.
 //!
 //! # A slot
 //!
@@ -23,7 +24,7 @@
 //! |---|---|---|
 //! | LEVEL | 56 | what the algorithm keeps; for a token bucket, the lowest bits of the position at which it is full |
 //! | TIER | 4 | the number of the tier; all ones while the slot changes its owner |
-//! | VERSION | 4 | the changes of the owner; wraps |
+//! | VERSION | 4 | how often the slot has changed its owner; wraps |
 //!
 //! **The owner** is named by a fingerprint beside the word: 64 bits of the key's hash, 0 in a vacant slot. A slot
 //! changes its owner in three steps: the word is swapped for a claimed one of the next version, the fingerprint is
@@ -35,8 +36,8 @@
 //!   the refusal computed from that key's bucket.
 //!
 //! **A level** of a token bucket is a position on the line of its quota, modulo 2^56. With ticks of a nanosecond
-//! positions wrap after 200 days or more. A level that is further ahead of the present position than the deepest debt
-//! counts as past, so its bucket is full.
+//! positions wrap after 200 days or more. A level further ahead of the present position than the deepest debt counts as
+//! past, so its bucket is full.
 
 use super::fingerprint::Fingerprint;
 use crate::limit::LEVEL_BITS;
@@ -103,7 +104,7 @@ impl SlotWord {
         TIER.get(self.0) == CLAIMED
     }
 
-    /// Returns this word with another level: the lowest bits of a bucket's word.
+    /// Returns this word with another level: the lowest bits of `word`, which is a bucket's word.
     pub(super) const fn at_level(self, word: u64) -> Self {
         Self(self.0 & !LEVEL.put(LEVEL.max()) | LEVEL.put(word))
     }
@@ -241,15 +242,15 @@ impl Set {
         self.0.each_ref().map(Slot::word)
     }
 
-    /// Returns the slot that seems to be a key's, or any slot if none does.
+    /// Returns the slot that has a key's fingerprint, or any slot if none has it.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
-        // The words are loaded before their owners, as `Slot::owner` says. All are loaded at once, because a load
-        // that had to wait until the slot is known would take longer.
+        // The words are loaded before their owners, as `Slot::owner` says. All are loaded at once, because a load of
+        // the right word alone would have to wait until the slot is known.
         let words = self.words();
-        // All owners are compared without a branch, because no processor can predict which of them is the key. They
-        // are compared in pairs, so that no more than two choices follow one another.
+        // All owners are compared without a branch, because no processor can predict which of them is the key. The
+        // choice is made in pairs, so that each result depends on at most two choices, one after the other.
         let [_, is_second, is_third, is_last] = self.0.each_ref().map(|slot| slot.is_of(key));
         let (low, high) = (usize::from(is_second), 2 + usize::from(is_last));
         let is_high = is_third | is_last;
@@ -261,10 +262,9 @@ impl Set {
     }
 }
 
-/// The slot that a look-up found and its word, which may be claimed.
+/// The slot that a look-up found, and the slot's word, which may be claimed.
 ///
-/// The slot may be another key's. There is always one, because with an `Option` the fast path would have to test for
-/// `None` too.
+/// The slot may be another key's. It is no `Option`, because then the fast path would have to test for `None` too.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Lookup<'a> {
     pub(in crate::keyed) slot: &'a Slot,
@@ -303,7 +303,7 @@ impl Slots {
         _ = self.first_set(key).slots()[0].owner();
     }
 
-    /// Returns the slot that seems to be a key's, or any slot if none does.
+    /// Returns the slot that has a key's fingerprint, or any slot if none has it.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
@@ -325,8 +325,8 @@ impl Slots {
         if !found.word.is_claimed() {
             return Some((found.slot, found.word));
         }
-        // The slot found may be the key's former one, which another key is taking. The key may have a newer one behind
-        // it.
+        // The slot found may be the key's former slot, which another key is taking. The key may already have a newer
+        // slot, so all eight are searched.
         let with_word = |slot: &'a Slot| Some((slot, slot.word_of(key)?));
         self.candidates(key).into_iter().flat_map(Set::slots).find_map(with_word)
     }

@@ -1,11 +1,11 @@
 //! Random histories of tables that are too small for their keys.
 //!
-//! No key gets more tokens in a tier than the tier's quota allows.
+//! They check that no key gets more tokens in a tier than the tier's quota allows.
 //!
-//! The lines have one to seven words, and the tags one to thirteen bits, so that keys displace and inherit from one
-//! another all the time. The model is a list of the calls that were admitted, or charged afterwards, and neither
-//! rolled back nor cleared. After each admitted call, the test goes back through the key's calls in the tier. From each
-//! of them until now, the tokens must be at most what the algorithm promises.
+//! The lines of shared words have one to seven words, and the tags one to thirteen bits, so that keys displace and
+//! inherit from one another all the time. The model is a list of the calls that were admitted, or charged afterwards,
+//! and neither rolled back nor cleared. After each admitted call, the test goes back through the key's earlier calls in
+//! the tier. The tokens taken from each of these calls on must be at most what the algorithm promises for that time.
 
 use super::{Check, Fingerprint, Receipt, Table, WhenFull};
 use crate::FixedWindow;
@@ -33,9 +33,9 @@ impl Random {
     }
 }
 
-/// An algorithm's promise to a key.
+/// An algorithm with its promise: how many tokens a key can take in a time.
 trait Envelope: UnderQuota {
-    /// Whether `most` can say what the algorithm promises when quotas change.
+    /// Whether [`most`](Self::most) also holds when quotas change.
     const HOLDS_FOR_CHANGES: bool;
 
     fn quota(random: &mut Random) -> Quota;
@@ -55,7 +55,7 @@ impl Envelope for TokenBucket {
     fn most(tier: &TierModel, since: &AdmittedCall, _: i128) -> i128 {
         let quotas = &tier.quotas[since.quota..];
         let most = |of: fn(&Quota) -> u32| i128::from(quotas.iter().map(of).max().unwrap());
-        // Each change of the quota, and each source of tokens, is rounded by a few ticks.
+        // Rounding may bring the tokens of up to 8 ticks early, anew after each change of the quota.
         let early = 8 * quotas.len() as i128 * most(Quota::limit);
         most(Quota::burst_size) * SECOND + tier.produced - since.produced + early
     }
@@ -80,13 +80,13 @@ struct AdmittedCall {
     call: usize,
     n: u32,
     at: i128,
-    /// The tokens that the tier had produced by then, times `SECOND`.
+    /// The tokens that the tier had produced before the call, times `SECOND`.
     produced: i128,
-    /// How often the tier's quota had changed.
+    /// How often the tier's quota had changed by then.
     quota: usize,
 }
 
-/// The tokens that a tier produced, and all of its quotas.
+/// The tokens that a tier produced so far, times `SECOND`, and all quotas that it has had.
 #[derive(Debug)]
 struct TierModel {
     produced: i128,
@@ -127,7 +127,7 @@ struct History<A: Envelope> {
     charged: usize,
 }
 
-/// The events of some histories.
+/// Counts of what happened in some histories, to show that they reach the cases of interest.
 #[derive(Debug, Default)]
 struct Sum {
     calls: usize,
@@ -218,8 +218,9 @@ impl<A: Envelope> History<A> {
         let tier = usize::from(receipt.tier);
         self.held.push(Held { key, tier, call: self.calls, n, receipt });
         self.count(key, tier, n);
-        // Under eviction a key may have a second burst in a slot that owes nothing. A move to another tier keeps a debt
-        // as a time. If a quota changes before the key moves back, that time is another number of tokens.
+        // Two cases are not checked. Under eviction a key may have a second burst in a slot that owes nothing. A move
+        // to another tier keeps a debt as a time, and if a quota changes before the key moves back, that time is
+        // another number of tokens.
         if self.table.when_full == WhenFull::EvictLeastIndebted || self.has_new_quota && self.moved.contains(&key) {
             return;
         }
@@ -232,7 +233,7 @@ impl<A: Envelope> History<A> {
         }
     }
 
-    /// Books a call that was made already, as far as the table does.
+    /// Charges a key for `n` tokens after the fact, and adds what the table booked to the model.
     fn charge(&mut self, key: u64, n: u32) {
         let own = self.own_tier(key);
         let fingerprint = Self::fingerprint(key);
@@ -341,7 +342,7 @@ fn keys_without_a_slot_stay_within_the_limit_of_each_window() {
     run::<FixedWindow>();
 }
 
-/// Random histories seldom lead to this state, so it has a test of its own.
+/// The random histories seldom move a key back to a tier in which it owes tokens with other keys.
 #[test]
 fn key_that_comes_back_to_a_tier_owes_what_it_spent_there_with_others() {
     let (slow, fast) = (Quota::per_second(1).burst(6), Quota::per_second(50).burst(1));

@@ -1,22 +1,25 @@
 //! The live quotas of the tiers, and the fixed words of an added tier.
 //!
-//! There are up to 15 tiers. The word of a key says which one the key is in. While a slot changes its owner, its word
-//! names a tier that does not exist.
+//! [`table`](super#terms) defines the terms, and [`lines`](super::lines) the *fixed words*.
 //!
-//! **An added tier** has fixed words of its own, one for each group of shared lines. So no key changes its line or its
-//! lock when a tier is added.
+//! There are up to 15 tiers. The word of a key's slot says which one the key is in. While a slot changes its owner, the
+//! word names a tier that does not exist.
+//!
+//! **An added tier** has fixed words of its own, one for each group of shared lines. So each key keeps its line of
+//! shared words and its lock when a tier is added.
 //!
 //! **Asking again for a tier.** The caller's function says which tier a key is in. `retier` increments a count before
 //! it calls that function. A first sight calls the function before it takes the key's lock, and calls it again if the
-//! count has changed by the time it holds the lock. So it never gives a key a tier from before a `retier`.
+//! count has changed by the time it holds the lock. So a first sight never gives a key the tier that it had before a
+//! `retier`.
 //!
 //! **Changing several quotas.** All changes are prepared before the first is published, and each claims its quota. So
 //! either all of them are made or none.
 //!
-//! **Moving a key.** The move swaps the key's word for one that takes as long to be full on the line of the new tier,
-//! and adds what the key owes in shared words. Such a word may owe more than the new quota allows. So a tier remembers
-//! the deepest debt that was ever moved into it. Otherwise a reader would take the word for one from before the clock
-//! stepped back, and the bucket for full.
+//! **Moving a key.** The move swaps the word of the key's slot for one whose bucket takes as long to be full under the
+//! new tier's quota. It adds what the key owes in shared words. Such a word may owe more than the new quota allows. So
+//! a tier remembers the deepest debt that was ever moved into it. Otherwise a reader would mistake such a word for one
+//! from before the clock stepped back, and treat its bucket as full.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -39,7 +42,7 @@ pub(super) struct Tiers {
     /// The tiers that the limiter was built with.
     #[cfg(feature = "alloc")]
     others: Vec<Tier>,
-    /// The tiers that were added while the limiter was used, in the first of these places.
+    /// The tiers that were added while the limiter was used. They fill the places from the first on.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
 }
@@ -53,7 +56,7 @@ pub(super) struct Tier {
 #[cfg(feature = "alloc")]
 struct AddedTier {
     tier: Tier,
-    /// The tier's fixed word of each group of shared words.
+    /// The tier's fixed words: one for each group of shared lines.
     fixed: Box<[AtomicU64]>,
 }
 
@@ -180,8 +183,8 @@ impl Tier {
 
     /// Makes the tier's line accept the debts of keys that were moved to this tier.
     ///
-    /// The line takes a deeper debt for one from before the clock stepped back. The method is called after the word of
-    /// the key was read.
+    /// Without this, a debt deeper than the quota allows would be mistaken for one from before the clock stepped back.
+    /// The method is called after the word of the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
         // ORDERING: Relaxed. A thread that read the word of a moved key sees at least the debt that `expect_debt_of`
@@ -197,7 +200,7 @@ impl Tier {
         self.deepest_moved.load(Ordering::Relaxed) >= debt
     }
 
-    /// Remembers that a key with a debt of this depth comes to the tier.
+    /// Remembers that a key with a debt of this depth is moved to the tier.
     pub(super) fn expect_debt_of(&self, debt: u64) {
         // ORDERING: Relaxed: the Release of the word that is written next publishes it.
         let mut now = self.deepest_moved.load(Ordering::Relaxed);

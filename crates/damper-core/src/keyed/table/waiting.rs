@@ -1,8 +1,11 @@
 //! The waits for a key's tokens, in order.
 //!
+//! [`table`](super#terms) defines the terms.
+//!
 //! A waiter takes its tokens in advance, as the waiters of a single limiter do. The waiter keeps its *position*: the
-//! word that its swap left, on the line of the key's tier. The table stores nothing about a waiter, so a key with
-//! waiters takes no more memory than one without. The bucket of such a key is below empty, so checks are refused.
+//! word that its swap wrote, which is a position on the line of the key's tier. The table stores nothing about a
+//! waiter, so a key with waiters takes no more memory than one without. The bucket of such a key is below empty, so
+//! checks are refused.
 //!
 //! # When a waiter is ready
 //!
@@ -11,28 +14,29 @@
 //! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
 //! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
 //!    earlier. A slot has no room for an offset, so a refund, a roll-back or a reset moves the word itself back, to
-//!    before the positions of waiters. When the word is no longer below empty, the tokens of all waiters are there.
+//!    before the positions of waiters. When the bucket is no longer below empty, the tokens of all waiters are there.
 //!
-//! **The envelope.** A take moves the word up, a refund moves it down, and a cancelled waiter moves it down over
-//! exactly its own tokens, because it was the last. Each unit of the line is taken at most once more than it was
-//! refunded. So below any position, callers took at most what the line produced up to that position and what was
+//! **The bound.** A take moves the word up, and a refund moves it down. A waiter can cancel only while it is the last,
+//! and then moves the word down over exactly its own tokens. Each unit of the line is taken at most once more than it
+//! was refunded. So below any position, callers took at most what the line produced up to that position, plus what was
 //! refunded. Rule 1 lets those callers act whose tokens lie below the present position plus a burst. Rule 2 lets all
-//! callers act when the word itself lies below it. Either way, from a moment at which the bucket was not below empty,
-//! callers use at most the burst, what the line produces, and what is given back.
+//! callers act when the word itself lies below that sum. Either way, from a moment at which the bucket was not below
+//! empty, callers use at most the burst, what the line produces, and what is given back.
 //!
-//! **The order** changes only by a refund below empty: the next caller may act together with the callers over whose
-//! tokens the word was moved.
+//! **The order** changes only if tokens are refunded while the bucket is below empty. The word then moves back over
+//! the tokens of some waiters, and the next caller may act together with these waiters.
 //!
 //! # The key while a caller waits
 //!
-//! - A slot below empty is not idle, so it changes its owner only under `EvictLeastIndebted`, for a key of a tier whose
-//!   burst takes longer to be refilled than the debt of the slot. No newcomer waits behind the debt of another key. A
-//!   waiter notices a new owner of its slot by the version. After an eviction or `clear`, rule 2 no longer applies, and
-//!   the waiter is ready at its position. If the line never passes the position, because the tier refills nothing, the
-//!   waiter is ready at once.
-//! - A move to another tier keeps the time that a debt takes to be repaid, not the number of tokens, so rule 2 would
-//!   count wrong. Waiters are ready at their positions, on the line of the tier in which they began to wait. If that
-//!   line refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//! - A slot below empty keeps its owner. It is not idle, and under `EvictLeastIndebted` its debt would leave a newcomer
+//!   no tokens. Nor does a newcomer wait until another key's debt is repaid. But `clear` vacates the slot, and a slot
+//!   that is no longer below empty may get a new owner before its waiters act. A waiter notices a new owner by the
+//!   version. Rule 2 then no longer applies, and the waiter is ready at its position. If the line never passes the
+//!   position, because the tier refills nothing, the waiter is ready at once.
+//! - A move to another tier keeps the time that a debt takes to be repaid, not its number of tokens, so rule 2 would
+//!   let waiters act too early or too late. Waiters are ready at their positions, on the line of the tier in which they
+//!   began to wait. If that line refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line
+//!   of the new tier.
 //! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along,
 //!   so its next waiter comes after the earlier ones.
 
@@ -82,7 +86,7 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes tokens in advance for a key that has a slot; `None` if it has none.
+    /// Takes tokens in advance for a key that has a slot; `None` if the key has no slot.
     fn reserve_in_slot<'a>(
         &'a self,
         key: Fingerprint,
@@ -128,15 +132,15 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Returns the time until the key's bucket is not below empty, unless more is taken.
+    /// Returns the time until the key's bucket is no longer below empty, if nothing more is taken.
     ///
-    /// The time is `Ticks::NEVER` if another key has the slot by now, or if the key was moved to another tier. If the
-    /// line never passes the position (`by_position`), a move does not matter, and the time is zero once the bucket is
-    /// forgotten.
+    /// The time is `Ticks::NEVER` if another key has the slot by now, or if the key was moved to another tier.
+    /// `by_position` is the time until the line passes the position. If it never does, a move does not matter, and the
+    /// time is zero once the bucket is forgotten.
     fn leaves_debt_in(&self, reserved: &TableReservation<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         if let Origin::Slot(slot, taken) = reserved.origin {
             let spin_wait = SpinWait::new();
-            // There is no second read of the word: what other callers take later lies behind this waiter's tokens.
+            // The word need not be read again after the clock, because later takes lie behind this waiter's tokens.
             while let Some(word) = slot.word_of(reserved.key)
                 && word.has_owner_of(taken)
                 && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
@@ -154,7 +158,7 @@ impl Table<TokenBucket> {
     fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
-            // Another key is just taking the slot. The next call sees the outcome.
+            // Another key is just taking the slot. The next call of `ready_in` sees the outcome.
             Origin::Slot(slot, _) if slot.word().is_claimed() => false,
             Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
             Origin::Shared(origin) => {
@@ -179,7 +183,7 @@ impl Table<TokenBucket> {
     /// Corrects the tokens that were taken to those that the call `used`.
     ///
     /// An excess is charged. Unused tokens are given back to the slot that they were taken from, whether their time has
-    /// come or not. This moves the word back and no other waiter's position, so no tokens are created
+    /// come or not. This moves the word back, but no other waiter's position, so no tokens are created
     /// (`tests/core/waiting/keyed.rs`). Tokens from a shared bucket are given back only if their time has not come and
     /// nothing was taken after them.
     pub(in crate::keyed) fn settle(&self, reserved: &TableReservation<'_>, used: u32, clock: &impl Clock) {
@@ -231,8 +235,8 @@ impl Table<TokenBucket> {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let withdrawn = |line: &TokenLine, word, at| {
-                        // If the word has changed, the tokens of a later call would be given back too, or those of a
-                        // call that took this debt along to another word.
+                        // If the word has changed, a later call has taken tokens after these, or another call has taken
+                        // this debt along to another word. Giving tokens back would then give back some of theirs.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
                         is_last.then(|| line.without(position, unused))
                     };

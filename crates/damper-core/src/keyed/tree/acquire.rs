@@ -23,30 +23,30 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
     ///
     /// Each bucket has a line of the calls that it has refused. A call stands in the line of each such bucket, behind
     /// older calls, until it is served or gives up. While one level refuses a call or holds it up, the call stands in
-    /// no line of a later level. So no later call overtakes it at a bucket of this level, or of an earlier one, that
-    /// has refused it. Calls that take from the same buckets are served in the order in which they came, whatever they
-    /// cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused while a call waits for one of their
-    /// buckets, so they overtake no call.
+    /// no line of a later level. But it keeps its places at the buckets of this level and of earlier ones that have
+    /// refused it, so no later call overtakes it there. Calls that take from the same buckets are served in the order
+    /// in which they came, whatever they cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused while
+    /// a call waits for one of their buckets, so they overtake no call.
     ///
     /// A call is never held up by calls that share no bucket with it, nor by calls that wait only at buckets from which
     /// it takes nothing. Name the most specific level first: then a user without tokens does not hold up the other
     /// users of the organisation.
     ///
-    /// A large call holds up the calls behind it until the buckets that have refused it have its costs. Where callers
-    /// are not trusted, bound their estimates.
+    /// A call with large costs holds up the calls behind it until the buckets that have refused it can pay these costs.
+    /// Where callers are not trusted, bound their estimates.
     ///
     /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. A
-    /// call that borrows waits for as long as the guaranteed calls take all of the rate, or until its own guarantee is
-    /// refilled. Later calls of the same key leave the guarantee to it. A call whose cost exceeds the burst of its
-    /// guarantee can only borrow, and leaves the guarantee to the other calls of its key.
+    /// call beyond its guarantee, which borrows, waits for as long as the guaranteed calls take all of the rate, or
+    /// until its own guarantee is refilled. Later calls of the same key leave the guarantee to it. A call whose cost
+    /// exceeds the burst of its guarantee can only borrow, and leaves the guarantee to the other calls of its key.
     ///
     /// # Waiting
     ///
     /// A call takes nothing before all its costs are there. So each bucket allows what its plan says, as for calls that
-    /// do not wait. A call that no older call holds up asks again when its tokens are due. A reservation that is
-    /// settled wakes the first call of a line earlier, and the calls within their guarantee. Other changes, such as
-    /// [`replan`](Self::replan), are noticed within a second. A call whose time is over no longer holds up others, even
-    /// if nothing polls its future.
+    /// do not wait. A call that no older call holds up asks again when its tokens are due. When a reservation is
+    /// settled, it wakes the first call in the line of each of its buckets, and the calls there that are within their
+    /// guarantee. Other changes, such as [`replan`](Self::replan), are noticed within a second. A call whose time is
+    /// over no longer holds up others, even if nothing polls its future.
     ///
     /// If a table has [no slot](crate::WhenFull) for a new key, a call for this key waits for a slot as for tokens.
     /// When a slot becomes free, the first of such calls to ask gets it.

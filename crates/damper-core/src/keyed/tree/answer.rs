@@ -7,7 +7,7 @@ use crate::quota::{Plan, Quota};
 use core::fmt;
 use core::time::Duration;
 
-/// The permission of a call: the tightest of the limits that it took from.
+/// The permission of a call. It describes the tightest of the limits that the call took from.
 ///
 /// The tightest limit is the one of which the smallest part of the burst is left, and the first of equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub(super) struct Tightest {
 impl Tightest {
     pub(super) const NONE: Self = Self { left: 1, burst: 0, level: 0, dimension: 0, fit: None };
 
-    /// Replaces the limit by this one if a smaller part of its burst is left.
+    /// Makes this limit the tightest if a smaller part of its burst is left.
     #[inline]
     pub(super) fn narrow(&mut self, fit: Fit, plan: &Plan, (level, dimension): (usize, usize)) {
         let (left, burst) = (fit.left, plan.burst());
-        // `NONE` has one token left of a burst of 0, so any burst is tighter.
+        // `NONE` counts as one token left of a burst of 0, so any limit is tighter.
         if u64::from(left) * u64::from(self.burst) < u64::from(self.left) * u64::from(burst) {
             *self = Self { left, burst, level, dimension, fit: Some(fit) };
         }
@@ -109,7 +109,7 @@ impl TreeDenied {
         names: [&'static str; 2],
         is_contended: bool,
     ) -> Self {
-        // There are at most 2^16 of either, or the tables would not fit the memory.
+        // There are at most 2^16 levels and dimensions, because the tables of more would not fit the memory.
         let (level, dimension) = (level as u16, dimension as u16);
         Self { denied, quota, level, dimension, names, is_contended, is_behind_waiters: false }
     }

@@ -25,9 +25,9 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     dimensions: [&'static str; DIMENSIONS],
     capacities: [usize; LEVELS],
     when_full: WhenFull,
-    /// For each level of guarantees, which part of the next level's burst is kept for them.
+    /// For each level of guarantees, which part of the next level's burst is kept for guaranteed calls.
     guarantees: [Option<f64>; LEVELS],
-    /// The number of levels that the guarantees need, because each is of a next level.
+    /// The fewest levels that the tree must have, because a level of guarantees needs a next level.
     fewest_levels: usize,
     unsettled: f64,
     time_to_live: Duration,
@@ -70,22 +70,22 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         Self { when_full, ..self }
     }
 
-    /// Makes the plans of a level guarantees of what the next level has, instead of limits.
+    /// Makes the plans of a level guarantee a share of the next level's tokens, instead of limiting calls.
     ///
-    /// A call within its guarantee takes of it and of the next level, down to the last token there. A call beyond it
-    /// borrows: it takes of the next level alone, and must leave `kept` of that level's burst (from 0 to 1, rounded to
-    /// a token). So a key that keeps to its guarantee is served, however much the others ask, and the others can have
-    /// what the key does not use. All calls together never exceed the plans of the next level.
-    /// [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) says whether a call borrowed.
+    /// A call within its guarantee takes from the guarantee and from the next level, down to the last token there. A
+    /// call beyond its guarantee *borrows*: it takes from the next level alone, and must leave the part `kept` of that
+    /// level's burst (from 0 to 1, rounded to a token). So a key that keeps to its guarantee is served, however much
+    /// the others ask, and the others can have what the key does not use. All calls together never exceed the plans of
+    /// the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) says whether a call borrowed.
     ///
     /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key
-    /// that finds no slot in a full table spends in words that it shares with others, and may lack its guarantee:
-    /// [`capacities`](Self::capacities) must have room for all keys.
+    /// that finds no slot in a full table spends from buckets that it shares with other keys, and may lack its
+    /// guarantee: [`capacities`](Self::capacities) must have room for all keys.
     ///
     /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level
-    /// bring together at most what the plan of that bucket brings. Second, the part `kept` of that bucket's burst has
-    /// room for the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they
-    /// are served first come, first served.
+    /// together refill no faster than the plan of that bucket. Second, the part `kept` of that bucket's burst has room
+    /// for the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they are
+    /// served first come, first served.
     ///
     /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the
     /// rate.
@@ -139,9 +139,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
     ///
-    /// The calls that wait at one bucket take a fifth of the places at most, and less when others take the rest: a call
-    /// gets a place only while fewer than a quarter as many calls wait at its bucket as there are free places. (While a
-    /// place is free, each bucket may have one.) Otherwise a user who starts many calls would take all places.
+    /// The calls that wait at one bucket take a fifth of the places at most, and less if other calls wait too. A call
+    /// gets a place only if there are more than four free places for each call that waits at its bucket already. (So
+    /// each bucket may have one call waiting while a place is free.) Otherwise a user who starts many calls would take
+    /// all places.
     ///
     /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for
     /// each level and dimension.
@@ -177,7 +178,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         }
     }
 
-    /// Allocates the tables.
+    /// Builds the tree, and allocates its tables.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
     /// A key counts once for each dimension in which a plan limits it.
     #[must_use]
     pub fn keys(&self) -> [usize; LEVELS] {
-        // The sum is at most the number of slots, except for keys that come and go while they are counted.
+        // The sum is at most the number of slots, unless keys come and go while the locks are read one by one.
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.keys) as usize)
     }
 
@@ -27,15 +27,16 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.evictions))
     }
 
-    /// Returns how many shared words newcomers of each level saw, and how many of these owed something.
+    /// Returns counts that show whether the table of each level is too small for its keys.
     ///
-    /// If the share of words that owe something grows, a table becomes too small, as [`Crowding`] explains.
+    /// They say how many shared buckets new keys looked at, and how many of these owed something. [`Crowding`] explains
+    /// which share is too large.
     #[must_use]
     pub fn crowding(&self) -> [Crowding; LEVELS] {
         self.levels.each_ref().map(|level| level.table.crowding())
     }
 
-    /// Returns how many decisions of each level were made by words that keys without a slot share.
+    /// Returns how many decisions of each level were made by the shared buckets of keys without a slot.
     #[must_use]
     pub fn overflows(&self) -> [u64; LEVELS] {
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.overflows))

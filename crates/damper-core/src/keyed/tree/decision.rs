@@ -1,13 +1,13 @@
-//! The decision of a call about all words of its path.
+//! The decision about a call by all words of its path.
 //!
-//! A call looks at all words, reads the clock once, and judges each. Then it swaps in the order of the levels. If a
-//! word has changed since the look, the call decides about it anew. If the tokens of a word are gone by then, the call
-//! gives back what it took before.
+//! A *word* here is the bucket of one level and one dimension. A call looks at all words, reads the clock once, and
+//! judges each word. Then it swaps the words, in the order of the levels. If a word has changed since the look, the
+//! call judges it anew. If its tokens are gone by then, the call gives back what it took from the words before.
 //!
 //! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it
-//! may take the last token of the next level. Otherwise it *borrows*: it takes nothing of the guarantee, and must leave
-//! what the next level keeps. Both kinds of calls take from the same word of the next level, so together they never
-//! exceed its plan.
+//! may take the last token of the next level. Otherwise it *borrows*: it takes nothing from the guarantee, and must
+//! leave that part of the next level's burst which is kept for guaranteed calls. Both kinds of calls take from the same
+//! word of the next level, so together they never exceed its plan.
 
 use super::answer::Tightest;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied, per_word};
@@ -58,29 +58,31 @@ impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: us
     }
 }
 
-/// The result of a look at a word.
+/// The judgement of a word.
 enum Judged<'a> {
     /// The tokens are there, and this swap takes them.
     Fits(SlotTake<'a, u32>),
     Refused,
-    /// The key has no slot, or its word was changing.
+    /// The look does not suffice: the key has no slot, or its word was just changing.
+    ///
+    /// A word from which the call takes nothing is undecided too.
     Undecided,
 }
 
 /// The summary of a look at all words.
 ///
-/// It is apart from the findings at each word, so that these are not copied with it.
+/// It is not in one value with the judgements of the words, because these would then be copied with it.
 #[derive(Clone, Copy)]
 struct Outlook {
-    /// Whether all words have the tokens, except guarantees that refuse.
+    /// Whether all words have the tokens. Guarantees that refuse do not count.
     fits: bool,
-    /// Whether a word may refuse the call.
+    /// Whether a word other than a guarantee refused the call or could not be judged.
     may_refuse: bool,
     /// Whether the call goes beyond a guarantee that refuses.
     borrows: bool,
 }
 
-/// The permission of a call and what it took of each word, or its refusal.
+/// The permission of a call and the receipt of each word that it took from, or its refusal.
 type TakeResult<const LEVELS: usize, const DIMENSIONS: usize> =
     Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied>;
 
@@ -126,9 +128,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         self.take_rest(call, &words, outlook, taken, tightest)
     }
 
-    /// Takes what is not `taken` yet, or gives all of it back.
+    /// Takes the costs that are not `taken` yet, or gives everything back.
     ///
-    /// It is called if a word is not as the look found it, or if the look found no slot.
+    /// It is called if the look did not find the tokens of all words, or if a word has changed since.
     #[cold]
     fn take_rest(
         &self,
@@ -139,14 +141,14 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
         let &Call { buckets, plans, costs } = call;
-        // If a word may refuse, `take` has taken nothing.
+        // If a word may refuse, `take` has taken nothing yet, so there is nothing to give back.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
         {
             return Err(self.denied(refused, call, false));
         }
         let mut failed = None;
-        // For each dimension: whether the level before guarantees the call, and whether the look found the same.
+        // For each dimension: whether the level before guarantees the call, and whether that is as the look found it.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
         'words: for (place, level) in self.levels.iter().enumerate() {
             for (dimension, receipt) in taken[place].iter_mut().enumerate() {
@@ -194,7 +196,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             None => Ok((tightest.permission(plans, borrows), taken)),
             Some((refused, was_there)) => {
                 self.roll_back(call, taken);
-                // The call has given its tokens back, so it may be within its guarantee again, with another refusal.
+                // The tokens given back may bring the call within its guarantee again. So its refusal is determined
+                // anew.
                 Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
             }
         }
@@ -216,7 +219,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 None
             }
         });
-        // The clock is read after all words, as the look at each word requires.
+        // The clock is read after all words, as `look_at_slot` requires.
         let now = self.clock.now();
         let mut is_guaranteed = [true; DIMENSIONS];
         per_word(|place, dimension| {
@@ -235,7 +238,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                         return Judged::Fits(take);
                     }
                     Some(Err(_)) => Judged::Refused,
-                    // The key has no slot, but a bucket of this guarantee could never have the tokens.
+                    // The key has no slot, but even a full bucket of this guarantee would have too few tokens.
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
@@ -273,7 +276,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
     ) -> Option<Refused> {
         let mut longest: Option<Refused> = None;
-        // The reason why the level before does not guarantee the call, in each dimension.
+        // For each dimension: the refusal of the level before, if that is a guarantee that the call exceeds.
         let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
         for (place, level) in self.levels.iter().enumerate() {
             for (dimension, not_guaranteed) in not_guaranteed.iter_mut().enumerate() {
@@ -305,10 +308,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         longest
     }
 
-    /// Returns whether a call may have to wait behind others for the tokens of a word.
+    /// Returns whether a call may have to wait behind other calls for the tokens of a word.
     ///
-    /// A call within its guarantee does not wait behind calls that would borrow. A level of guarantees refuses no call,
-    /// but an older call of the same key may wait for it.
+    /// A call within its guarantee waits behind no other call at the next level. A guarantee itself refuses no call,
+    /// but an older call of the same key may wait until it is refilled.
     pub(super) fn may_wait(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
@@ -318,9 +321,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
-    /// Returns whether the call is guaranteed its tokens of a word now.
+    /// Returns whether the level before guarantees the call its tokens of a word now.
     ///
-    /// It returns `None` if the level before is no level of guarantees.
+    /// It returns `None` if there is no level before, or if that is no level of guarantees.
     fn is_guaranteed(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,

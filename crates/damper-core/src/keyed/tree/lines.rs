@@ -1,35 +1,35 @@
-//! The calls that wait for a tree, in a line for each bucket that refuses.
+//! The calls that wait for tokens of a tree, in a line for each bucket that has refused one of them.
 //!
 //! A call has one ticket for all of its wait, and older calls have lower tickets. It *asks*, which means that it tries
 //! to take its costs, only if no older call stands in the line of a bucket that it takes from. Nothing is taken in
-//! advance, because tokens taken at one level would lie idle while another level holds the call up.
+//! advance, because tokens taken at one level would be of no use while another level holds the call up.
 //!
 //! **Where a call stands.** It stands in the line of each bucket that has refused it, until it is served or gives up.
-//! So once two buckets have refused it, no later call takes from either before it. Calls that each take from one of the
-//! two cannot take turns at keeping it waiting. There is one exception: while a level holds a call up, the call stands
-//! in no line of a later level. Otherwise a user who has no tokens could hold up all users of an organisation. If an
-//! older call holds a call up at a bucket, the call stands in the line of this bucket. It leaves that line when another
-//! bucket refuses it or holds it up.
+//! So once two buckets have refused it, no later call takes from either of them before it does. Otherwise calls that
+//! each take from one of the two could keep it waiting in turns. There is one exception: while a level holds a call up,
+//! the call stands in no line of a later level. Otherwise a user who has no tokens could hold up all users of an
+//! organisation. If an older call holds a call up at a bucket that has not refused it, the call stands in the line of
+//! this bucket too. It leaves that line when another bucket refuses it or an older call holds it up at another.
 //!
 //! **Guarantees.** A call within its guarantee waits behind no call at the next level. A call that exceeds its
-//! guarantee also stands in the line of the guarantee's bucket, if that can ever have its cost. So later calls of the
-//! same key leave the guarantee to it.
+//! guarantee also stands in the line of the guarantee's bucket, unless its cost exceeds that bucket's burst. So later
+//! calls of the same key leave the guarantee to it.
 //!
-//! **Bystanders.** A call waits only behind older calls that share a bucket with it, and that this bucket has refused
-//! or holds up in turn. One queue for the whole tree would let a user without tokens hold up all users of an
-//! organisation.
+//! **Bystanders.** A call waits only behind older calls that stand in the line of a bucket from which both take. One
+//! queue for the whole tree would let a user without tokens hold up all users of an organisation.
 //!
 //! **The order.** Calls that take from the same buckets are served in the order in which they came: while one of them
 //! waits, it stands in the line of a bucket that the others take from too.
 //!
 //! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. At the first level it keeps its
-//! place in each line that it has joined, so no later call takes from these buckets. Once they have its tokens, the
+//! place at each bucket that has refused it, so no later call takes from these buckets. Once they have its tokens, the
 //! same is true of the next level, and so on.
 //!
-//! **Wake-ups.** A call stores its waker before it asks. A settlement gives its tokens back first and then wakes the
-//! first call in the line of each of its buckets. It also wakes the calls that the bucket has refused although they are
-//! within their guarantee. A call that was refused also asks again when its tokens are due. A call whose time is over
-//! does not hold up others, even if no thread polls it. The call behind it looks again at that time.
+//! **Wake-ups.** A call stores its waker before it asks. The settlement of a reservation gives tokens back first, and
+//! then wakes the first call in the line of each of its buckets. It also wakes the other calls that such a bucket has
+//! refused, because they may be within their guarantee. A call that was refused also asks again when its tokens are
+//! due. A call whose time is over does not hold up others, even if no thread polls it. The call behind it looks again
+//! when that time is over.
 
 use crate::concurrency::Expiry;
 use crate::keyed::table::Fingerprint;
@@ -38,12 +38,12 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 
-/// A line gets another place only while it has fewer than one place for each four that are free.
+/// A line gets another place only if more than this many places are free for each that it has.
 ///
 /// So one line takes a fifth of all places, and ten greedy users leave a tenth of them to the others: (4/5)^10.
 const PART_OF_FREE_PLACES: usize = 4;
 
-/// A bucket of a tree. Its dimension is a part of the fingerprint.
+/// A bucket of a tree. Its fingerprint is computed from the key and the dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bucket {
     level: usize,
@@ -68,7 +68,9 @@ pub(super) enum Full {
 pub(super) enum Look {
     /// No older call holds this one up.
     MayAsk,
-    /// An older call holds this one up. The call directly before this one counts until this time.
+    /// An older call holds this one up.
+    ///
+    /// The time is when the call directly before this one stops doing so, if ever.
     HeldUp(Option<Expiry>),
 }
 
@@ -83,9 +85,9 @@ pub(super) struct Lines {
 pub(super) struct Waiters {
     /// The calls, by ticket. It never grows beyond its capacity.
     calls: Vec<Waiter>,
-    /// Their places, by bucket and then by ticket, so that the line of a bucket is a slice.
+    /// The places of the calls, by bucket and then by ticket, so that the line of a bucket is a slice.
     ///
-    /// It never grows beyond its capacity, because a call has at most one place for each word of its path.
+    /// It never grows beyond its capacity, because a call has at most one place for each bucket of its path.
     standing: Vec<Place>,
     places: u16,
     next_ticket: u64,
@@ -93,7 +95,9 @@ pub(super) struct Waiters {
 
 struct Waiter {
     ticket: Ticket,
-    /// The bucket in whose line the call stood first. The call counts in the share of this bucket.
+    /// The bucket in whose line the call stood first.
+    ///
+    /// The call counts toward the places that this bucket's line may have.
     first: Bucket,
     expiry: Option<Expiry>,
     /// The tick at which the call's tokens are due, or a past tick if that is not known.
@@ -107,7 +111,9 @@ struct Waiter {
 struct Place {
     bucket: Bucket,
     ticket: Ticket,
-    /// Whether the bucket has refused the call. If not, an older call in its line holds the call up.
+    /// Whether the bucket has refused the call.
+    ///
+    /// If not, an older call in the bucket's line holds the call up.
     has_refused: bool,
 }
 
@@ -141,8 +147,8 @@ impl Lines {
     /// Returns how many calls wait.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
-        // ORDERING: Relaxed: nothing is published by the number. A call that does not see a waiter came at the same
-        // time.
+        // ORDERING: Relaxed: nothing is published by the number. A call that does not see a waiter came at about the
+        // same time, so it may be served first.
         self.waiting.load(Ordering::Relaxed)
     }
 
@@ -152,7 +158,7 @@ impl Lines {
         self.waiters.read(look)
     }
 
-    /// Gives a newcomer a place behind the calls that wait for one of its buckets; `None` if there are none.
+    /// Gives a new call a place behind the calls that wait for one of its buckets; `None` if there are none.
     pub(super) fn arrive(
         &self,
         buckets: impl Iterator<Item = Bucket>,
@@ -166,7 +172,9 @@ impl Lines {
         })
     }
 
-    /// Gives a call a place in the line of a bucket that has refused it. The call then has to ask again.
+    /// Gives a call a place in the line of a bucket that has refused it.
+    ///
+    /// The call then has to ask again, because its tokens may have come before it had the place.
     pub(super) fn join(
         &self,
         bucket: Bucket,
@@ -235,7 +243,7 @@ impl Lines {
 
     /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
     ///
-    /// If it did not, it has to look and ask again: the tokens may have come before it joined the line.
+    /// If it did not, it has to look and ask again, because the tokens may have come before it joined the line.
     pub(super) fn refused(
         &self,
         ticket: Ticket,
@@ -275,7 +283,7 @@ impl Lines {
 
     /// Removes a call from some lines, and wakes the calls that have become the first of these lines.
     fn leave_where(&self, ticket: Ticket, now: u64, leaves: impl Fn(&Place) -> bool) {
-        // One line at a time, because a waker must run outside the lock.
+        // It leaves one line at a time, because each waker must run outside the lock.
         while let Some(next) = self.waiters.write(|waiters| {
             let leaves = |place: &Place| place.ticket == ticket && leaves(place);
             let Place { bucket, .. } = waiters.standing.remove(waiters.standing.iter().position(leaves)?);
@@ -287,7 +295,8 @@ impl Lines {
 
     /// Wakes the calls that may ask again, after tokens were given back to these buckets.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
-        // ORDERING: SeqCst, as `add` says. With `std` the wake-up of the key's own waiters has such a fence too.
+        // ORDERING: SeqCst, as `add` says. With `std`, giving tokens back to a bucket has such a fence already, in
+        // `Table::wake`.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
@@ -302,7 +311,8 @@ impl Lines {
     }
 
     fn count(&self, waiters: &Waiters) {
-        // ORDERING: Relaxed: the fences in `add` and `wake` order it. There are at most 2^16 - 1.
+        // ORDERING: Relaxed: the fences in `add` and `wake` order it. The number of places is a `u16`, so the cast
+        // keeps it.
         self.waiting.store(waiters.calls.len() as u32, Ordering::Relaxed);
     }
 }
@@ -333,7 +343,7 @@ impl Waiter {
 }
 
 impl Waiters {
-    /// Returns the first of these buckets that has a call in its line that is older than `ticket`.
+    /// Returns the first of these buckets in whose line a call older than `ticket` stands.
     pub(super) fn held_up_at(
         &self,
         ticket: Ticket,
@@ -356,7 +366,7 @@ impl Waiters {
         self.places(bucket, now).map(|(_, call)| call)
     }
 
-    /// Returns the calls that [`line`](Self::line) returns, with their places.
+    /// Returns the calls that [`line`](Self::line) returns, each with its place in the line.
     fn places(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = (&Place, &Waiter)> {
         let start = self.standing.partition_point(|place| place.bucket < bucket);
         let end = start + self.standing[start..].partition_point(|place| place.bucket == bucket);
@@ -367,8 +377,8 @@ impl Waiters {
 
     /// Returns the next call after `last` in the line of a bucket that may ask, with its waker.
     ///
-    /// The first call of the line may ask. So may others that the bucket has refused, because they are within their
-    /// guarantee.
+    /// The first call of the line may ask. So may the others that the bucket has refused, because they may be within
+    /// their guarantee.
     fn next_to_ask(&mut self, bucket: Bucket, last: Option<Ticket>, now: u64) -> Option<(Ticket, Option<Waker>)> {
         let places = self.places(bucket, now).map(|(place, _)| place).enumerate();
         let mut asking =
@@ -378,7 +388,7 @@ impl Waiters {
         Some((next, self.call(next)?.waker.take()))
     }
 
-    /// Returns until when the call counts that stands directly before this one in the line of a bucket.
+    /// Returns when the call directly before this one in the line of a bucket stops holding it up.
     fn expiry_before(&self, ticket: Ticket, bucket: Bucket, now: u64) -> Option<Expiry> {
         self.line(bucket, now).rev().find(|before| before.ticket < ticket)?.expiry
     }
@@ -400,11 +410,11 @@ impl Waiters {
         self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
     }
 
-    /// Puts a call into the line of a bucket, and into that of the guarantee that it exceeds.
+    /// Puts a call into the line of a bucket, and into the line of the guarantee that it exceeds.
     ///
     /// It returns whether the call has to leave other lines.
     fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
-        // A call whose time is over may have lost its place to others. It does not wait again.
+        // A call whose time is over may have lost its place to another call. It gets no place again.
         if self.index(place.ticket).is_none() {
             return false;
         }

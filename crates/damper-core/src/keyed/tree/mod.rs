@@ -3,8 +3,8 @@
 // | file | idea |
 // |---|---|
 // | `mod` | `QuotaTree`: its tables, the buckets of a path, and the checks |
-// | `builder` | `QuotaTreeBuilder`: the levels, their capacities, guarantees, and the bound on what is unsettled |
-// | `decision` | takes the costs of a call from all words, or from none |
+// | `builder` | `QuotaTreeBuilder`: the levels, their capacities, guarantees, and the bound on unsettled costs |
+// | `decision` | takes the costs of a call from all buckets of its path, or from none |
 // | `answer` | `TreeAllowed`, `TreeDenied`: which level and dimension is the tightest, or refused |
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire` | the methods by which a call waits |
@@ -43,7 +43,7 @@ use lines::Lines;
 /// 2^64 divided by the golden ratio. Multiples of it give a key different buckets in its dimensions.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A whole burst, in the unit in which a level counts the part of a burst that it keeps: 2^-31 of it.
+/// A whole burst in units of 2^-31 bursts, in which a level counts the part of a burst that it keeps.
 const KEPT_IN_FULL: u32 = 1 << 31;
 
 /// The key and the plans of one level: a plan for each dimension.
@@ -70,15 +70,15 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 ///
 /// # Guarantees
 ///
-/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of what the next level has, instead of
-/// limits. A call beyond its guarantee borrows what the other keys do not need.
+/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of a share of the next level's tokens,
+/// instead of limits. A call beyond its guarantee borrows what the other keys do not need.
 ///
 /// # Estimates
 ///
 /// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A bucket allows
-/// what its plan says, plus what is given back. In any stretch of time, reservations from before it give back at most
-/// what was unsettled when it began. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts: two,
-/// unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
+/// what its plan says, plus what is given back. In any stretch of time, the reservations made before it give back at
+/// most what was unsettled at its start. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts:
+/// two, unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
 /// [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as used in full. A reservation that is leaked
 /// counts as unsettled for at most two times-to-live.
 ///
@@ -126,11 +126,15 @@ struct Level {
     table: Table<ByPlan>,
     /// The number of keys that the table was built for, once for each dimension.
     capacity: usize,
-    /// Whether the plans of this level guarantee a part of what the next level has, and limit nothing.
+    /// Whether the plans of this level guarantee a share of the next level's tokens, and limit nothing.
     is_guarantee: bool,
-    /// How much of a burst stays for the calls that the level before guarantees; [`KEPT_IN_FULL`] is all of it.
+    /// The part of a burst that is kept for the calls that the level before guarantees.
+    ///
+    /// [`KEPT_IN_FULL`] is the whole burst.
     kept: u32,
-    /// The counts of unsettled costs, which buckets share by their hash. Their number is a power of two.
+    /// The counts of unsettled costs. A bucket's hash chooses its count, which other buckets may share.
+    ///
+    /// Their number is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 
@@ -150,17 +154,17 @@ impl Level {
 
     /// Returns the word that counts the unsettled costs of a bucket.
     ///
-    /// Buckets that share a word may give back less than each alone, never more.
+    /// Several buckets may share a word. They may then give back less than with a word each, but never more.
     fn unsettled(&self, bucket: Fingerprint) -> &Unsettled {
         let mixed = bucket.get().wrapping_mul(MIXER);
         &self.unsettled[(mixed >> 32) as usize & (self.unsettled.len() - 1)]
     }
 }
 
-/// A value for each word of a path.
+/// A value for each word of a path. A word is the bucket of one level and one dimension.
 type PerWord<T, const LEVELS: usize, const DIMENSIONS: usize> = [[T; DIMENSIONS]; LEVELS];
 
-/// Makes a value for each word, in the order in which calls take from them.
+/// Makes a value for each word of a path, in the order in which calls take from the words.
 #[inline]
 fn per_word<T, const LEVELS: usize, const DIMENSIONS: usize>(
     mut value: impl FnMut(usize, usize) -> T,
@@ -249,7 +253,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the bucket of a key in one dimension.
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
-        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each.
+        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each
+        // dimension.
         Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
     }
 }

@@ -1,4 +1,6 @@
 //! The costs of a call, taken from all words of a path and settled later.
+//!
+//! A word is the bucket of one level and one dimension.
 
 use super::decision::{Call, Plans};
 use super::lines::Bucket;
@@ -40,7 +42,7 @@ mod sealed {
 struct TakenWord {
     bucket: Fingerprint,
     plan: Plan,
-    /// It is used once, when the reservation is settled.
+    /// The receipt is used once, when the reservation is settled.
     receipt: Option<Receipt>,
     counted: Counted,
 }
@@ -145,7 +147,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
                 let (bucket, plan, cost) =
                     (call.buckets[level][dimension], *call.plan(level, dimension), call.costs[dimension]);
-                // A cost of 0 may be settled to more. A call that borrowed took nothing of its guarantee.
+                // A word with a cost of 0 is kept, because the call may be settled to more. A word with a cost and
+                // without a receipt is a guarantee from which the call took nothing, because it borrowed.
                 if plan.is_unlimited() || receipt.is_none() && cost > 0 {
                     return None;
                 }
@@ -162,7 +165,7 @@ impl<T, K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Tr
 where
     T: Deref<Target = QuotaTree<K, LEVELS, DIMENSIONS, C, S>>,
 {
-    /// Returns the reservation of costs that [`QuotaTree::take_to_settle`] took.
+    /// Creates the reservation of costs that [`QuotaTree::take_to_settle`] took.
     pub(super) fn of(
         tree: T,
         costs: [u32; DIMENSIONS],
@@ -189,7 +192,7 @@ where
         let mut gives_back = false;
         let now = tree.clock.now();
         let is_alive = tree.bounds.is_alive(self.taken.since, now);
-        // The levels are settled in the opposite order. A guarantee gets back no more than the next level does.
+        // The levels are settled in reverse order, because a guarantee gets back no more than the next level does.
         // Otherwise it would promise tokens that the next level does not have.
         let mut most = [u32::MAX; DIMENSIONS];
         for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
@@ -219,7 +222,7 @@ where
                 .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
             tree.lines.wake(buckets, now);
         }
-        // Only now does the drop stop counting the reservation as unsettled.
+        // The reservation is dropped here, and so counts as unsettled until its tokens are given back.
     }
 }
 

@@ -15,7 +15,7 @@ use core::ops::Deref;
 use core::task::Waker;
 use core::time::Duration;
 
-/// The longest time after which a call looks whether its guarantee is refilled.
+/// The longest time that a call sleeps before it looks again whether its guarantee is refilled.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// The costs for which a call waits, with the buckets of its path and their plans.
@@ -135,7 +135,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Waita
     }
 
     fn refused(&self, path: &Self::Demand, ticket: &Ticket, denied: &TreeDenied) -> bool {
-        // If the call joins the line only now, its tokens may have come just before that, and it has to ask again.
+        // If the call joins the line only now, its tokens may have come just before that. It then has to ask again.
         let bucket = path.refused_at(denied);
         self.lines.refused(*ticket, bucket, self.guarantee_of(path)(bucket), self.due(denied), self.clock.now())
     }
@@ -177,10 +177,10 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         awaited.map(|(level, dimension)| path.bucket(level, dimension))
     }
 
-    /// Returns a function that finds the guarantee that a call exceeds, for a bucket at which it waits.
+    /// Returns a function that maps a bucket at which a call waits to the guarantee that it exceeds there.
     ///
-    /// It finds none if the guarantee could never have the call's cost. Otherwise a large call, which can only borrow,
-    /// would keep the guarantee from small calls of the same key.
+    /// It returns no guarantee whose burst is smaller than the call's cost. Otherwise a large call, which can only
+    /// borrow, would keep the guarantee from small calls of the same key.
     fn guarantee_of(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Fn(Bucket) -> Option<Bucket> {
         |bucket| {
             let before = bucket.level().checked_sub(1)?;
@@ -196,16 +196,17 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         denied.retry_after().map_or_else(|| self.clock.now(), |wait| Expiry::after(wait, &self.clock).tick())
     }
 
-    /// Returns the waits until the guarantees that the call exceeds now are refilled.
+    /// Returns the waits after which the guarantees that the call exceeds now will have its costs.
     ///
-    /// After such a wait the call no longer stands behind calls that borrow.
+    /// After such a wait the call is within that guarantee, and no longer has to wait behind calls that borrow.
     fn guaranteed_in(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Iterator<Item = Duration> {
         let words = (0..LEVELS).flat_map(|level| (0..DIMENSIONS).map(move |dimension| (level, dimension)));
         let guarantees =
             words.filter(|&(place, dimension)| self.levels[place].is_guarantee && path.call().takes(place, dimension));
         guarantees.flat_map(move |(place, dimension)| {
             let (level, plan) = (&self.levels[place], &path.plans[place][dimension]);
-            // The level before may guarantee a part of this guarantee. Then calls that borrow have to leave that part.
+            // The level before may in turn guarantee a part of this guarantee. Then calls that borrow have to leave
+            // that part.
             [0, level.keep(plan, false)].into_iter().filter_map(move |keep| {
                 let demand = PlannedCheck { plan, n: path.costs[dimension], keep };
                 let refusal = level.table.refusal_planned(path.buckets[place][dimension], demand, &self.clock);
@@ -214,7 +215,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         })
     }
 
-    /// Returns the refusal of a call for which there is no place.
+    /// Returns the refusal of a call for which there is no place to wait.
     fn no_place(&self, path: &PathCosts<LEVELS, DIMENSIONS>, full: Full) -> TreeRefusal {
         match full {
             Full::Queue => TreeRefusal::QueueFull,
@@ -259,7 +260,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 }
             }
         }
-        // A bucket for which no call waits may refuse for longer, or for ever.
+        // A bucket for which no call waits may refuse this one for longer, or for ever.
         let longest = longer(self.refusal(call), Some(longest?))?;
         Some(self.denied(longest, call, false).behind_waiters())
     }

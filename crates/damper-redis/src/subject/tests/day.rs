@@ -22,7 +22,7 @@ fn batch() -> Traffic {
 
 /// Simulates a day of four ordinary processes and a batch job.
 ///
-/// Returns the tallies of each process, and those of the ordinary ones while the job runs.
+/// Returns the tally of each process, and the tally of all ordinary processes while the job runs.
 fn day(lease: Duration) -> (Vec<Tally>, Tally) {
     let terms = terms(20, 200);
     let mut traffic: Vec<Traffic> = (0..4).map(|_| ordinary(1.0)).collect();
@@ -48,9 +48,9 @@ fn denied(tally: &Tally) -> f64 {
     (tally.denied + tally.overdue) as f64 / (tally.allowed + tally.denied + tally.overdue) as f64
 }
 
-/// Ordinary callers are denied no more than on the same day with a decision per check.
+/// Leases deny ordinary callers no more checks than if the server decides each check.
 ///
-/// They are denied less beside the job, because the job asks for tokens some 50 times a second, and not with each check.
+/// While the job runs they are denied less, because the job asks for tokens some 50 times a second, and not with each check.
 #[test]
 fn ordinary_callers_fare_as_with_a_decision_per_check() {
     let (leased, beside) = day(Duration::from_secs(1));

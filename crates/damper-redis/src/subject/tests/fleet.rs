@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(super) const MILLISECOND: u64 = 1_000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// The deadline of a check, at which the policy denies it, and the delay of messages.
+/// The delay of messages, and how long a check waits for a reply at most.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Network {
     pub(super) deadline: u64,
@@ -19,10 +19,12 @@ pub(super) struct Network {
     pub(super) one_way: u64,
 }
 
-/// Uses the default deadline, and a server nearby.
+/// The default deadline, and a server nearby: a message takes 100 to 200 µs.
 pub(super) const NEAR: Network = Network { deadline: 5 * MILLISECOND, one_way: 100 };
 
-/// The traffic of a process: returns the cost of a check, and the time in µs to the next one.
+/// The traffic of a process: returns the cost of a check, and the time in µs to the next check.
+///
+/// A cost of 0 means no check.
 pub(super) type Traffic = Box<dyn FnMut(&mut Chance, u64) -> (u32, u64)>;
 
 /// A generator of random numbers with a seed.
@@ -121,13 +123,13 @@ pub(super) struct Fleet {
     pub(super) server: Server,
     processes: Vec<Process>,
     chance: Chance,
-    /// The events in the order of time, and then of their number.
+    /// The events by their time and their number, which is their order.
     events: BTreeMap<(u64, u64), Event>,
     number: u64,
-    /// The debt of one exact bucket that decides the same checks, in parts of a token, and its time.
+    /// The debt, in parts of a token, and the time of one exact bucket that decides the same checks.
     bucket: (u128, u64),
     terms: Terms,
-    /// The times at which leased tokens were spent, and how many.
+    /// The times at which leased tokens were spent, and how many were.
     spent: Vec<(u64, u32)>,
     logs: bool,
     network: Network,
@@ -216,7 +218,7 @@ impl Fleet {
         self.now = end;
     }
 
-    /// Asks the exact bucket to which the fleet is compared.
+    /// Asks the exact bucket with which the fleet is compared.
     fn ask_bucket(&mut self, index: usize, n: u32) {
         let (rate, (debt, at)) = (self.terms.rate, self.bucket);
         let part = u128::from(rate.micros());
@@ -300,7 +302,7 @@ impl Fleet {
 
     /// Asserts that no interval admitted more than the burst and the tokens refilled during it.
     ///
-    /// A decision of the server counts at the time when the server made it.
+    /// Tokens that the server took count from the time of its decision, and leased tokens from when they were spent.
     pub(super) fn assert_envelope(&self, terms: &Terms) {
         let mut all: Vec<_> = self.spent.iter().chain(&self.server.taken).copied().collect();
         all.sort_unstable();

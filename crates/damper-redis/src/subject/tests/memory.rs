@@ -1,4 +1,4 @@
-//! Tests of how long a process remembers denials, losses and resets, and of when it sends charges.
+//! Tests of how long a process acts on a denial, a loss or a reset, and of when it sends charges.
 
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
@@ -11,7 +11,10 @@ fn slow() -> Terms {
     Terms::new(Quota::per_hour(40).burst(1_000), 250).expect("a rate that can be counted")
 }
 
-/// With `N` processes, up to `(N - 1)/N` of a burst is admitted twice, as [`WhenDown`](crate::WhenDown) says.
+/// With `N` processes, up to `(N - 1)/N` of a burst is admitted twice.
+///
+/// [`WhenDown`](crate::WhenDown) explains why: the first processes to return find tokens that the others have spent and not charged
+/// yet.
 #[test]
 fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     // Four processes have spent their shares of the burst without the server.
@@ -32,7 +35,7 @@ fn late_charges_admit_the_shares_of_the_others_twice_and_are_repaid() {
     assert!(first.takes(1) && !first.takes(1));
 }
 
-/// Fills the limit, as another process does.
+/// Resets the limit by a command of another process, of which this one hears nothing.
 fn reset_elsewhere(pair: &mut Pair, terms: Terms) {
     let limit = Limit { terms, seen: Sighting::default() };
     pair.server.run(&Command::Reset(vec![limit]), 9, pair.now);
@@ -43,7 +46,7 @@ fn exhaust(pair: &mut Pair) {
     while pair.takes(1) {}
 }
 
-/// Two processes that have used up a slow limit: one that leases, and one that takes large costs.
+/// Returns two processes that have used up a slow limit: one by a lease, and one by two large takes.
 fn exhausted() -> [Pair; 2] {
     let mut leasing = Pair::new(slow());
     leasing.lease();
@@ -109,14 +112,15 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
 
 /// The next command goes out after 20 ms, although the limit is exhausted.
 ///
-/// Without it the policy would decide for a minute after one lost command.
+/// Otherwise the policy would decide for a minute after one lost command.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
     pair.wait(5 * SECOND);
     let dispatch = pair.asked(1);
     let _ = pair.run(*dispatch);
-    // The process knows that the limit is empty, but no check has closed the gate yet.
+    // After the reply the process knows that the limit is empty, so its next request is seconds away. The lost command has to bring
+    // that request forward.
     let dispatch = pair.subject.look();
     pair.subject.lost(*dispatch);
     pair.wait(20 * MILLISECOND);
@@ -245,7 +249,7 @@ fn next_request_asks_for_the_checks_that_wait() {
 
 /// One command takes the tokens of more waiting checks than a lease can serve.
 ///
-/// The tokens of cancelled checks are given back.
+/// Tokens that no check takes in time are given back.
 #[test]
 fn server_takes_the_tokens_of_all_checks_that_wait() {
     let mut pair = Pair::new(super::fleet::terms(1_000, 1_000));

@@ -1,4 +1,4 @@
-//! Uneven traffic below the limit, of which the fleet denies hardly more than one exact bucket would.
+//! Uneven traffic below the limit: the fleet denies hardly more of it than one exact bucket.
 
 use super::fleet::{Fleet, MILLISECOND, NEAR, Network, SECOND, Tally, Traffic, random, terms};
 use crate::script::Terms;
@@ -34,7 +34,7 @@ fn with_large_ones(per_second: f64, large: u32) -> Traffic {
     Box::new(move |chance, _| (if chance.below(100) == 0 { large } else { 1 }, chance.pause(per_second)))
 }
 
-/// Creates the traffic of a process with four fifths of the load, and of four others.
+/// Creates the traffic of five processes, of which one has four fifths of the load.
 fn uneven(per_second: f64) -> Vec<Traffic> {
     let mut all: Vec<Traffic> = (0..4).map(|_| random(per_second / 20.0)).collect();
     all.push(random(per_second * 0.8));
@@ -45,7 +45,9 @@ fn each(processes: u64, traffic: impl Fn(u64) -> Traffic) -> Vec<Traffic> {
     (0..processes).map(traffic).collect()
 }
 
-/// Returns how many of 1,000 tokens only the fleet denied, and the commands of a process per second.
+/// Returns how many more of 1,000 tokens the fleet denied than one exact bucket.
+///
+/// It also returns how many commands a process sent per second.
 fn innocent(terms: Terms, traffic: Vec<Traffic>, seconds: u64) -> (u64, u64) {
     innocent_over(terms, traffic, seconds, NEAR)
 }
@@ -83,7 +85,7 @@ fn dry_lease_denies_nothing_while_the_limit_has_tokens() {
     for (name, terms, traffic, seconds) in cases {
         let (denied, commands) = innocent(terms, traffic, seconds);
         println!("{name}: {denied} of 1,000, {commands} commands a second");
-        // A few checks are denied because other processes have leased the tokens that a large check needs.
+        // A few are denied because other processes have leased the tokens that a large check needs.
         assert!(denied <= 25 && commands <= 50, "{name}: {denied} of 1,000, {commands} commands a second");
     }
 }
@@ -103,8 +105,8 @@ fn paced(per_second: f64) -> Traffic {
 
 /// A burst of what the rate brings in 100 ms is enough for up to 16 processes, at 95 % of the rate.
 ///
-/// The checks come on time, because the simulated generator is never late. An earlier version counted joint takes in the budget of
-/// commands. It denied 67 of 1,000 paced checks with 12 processes, and 35 with 8.
+/// Unlike a load generator, the simulation never falls behind with its checks. An earlier version counted joint takes in the budget
+/// of commands. It denied 67 of 1,000 paced checks with 12 processes, and 35 with 8.
 #[test]
 fn leases_deny_one_percent_at_most_at_95_percent_load() {
     for (per_second, milliseconds) in [(1_000, 100), (1_000, 200), (5_000, 100), (5_000, 200), (20_000, 100)] {
@@ -124,8 +126,8 @@ fn leases_deny_one_percent_at_most_at_95_percent_load() {
 /// A deadline of five round trips is enough if these take 2 to 4 ms, or 4 to 8 ms.
 ///
 /// A check that waits for a request in flight may need a second one. With the default deadline of 5 ms and round trips of 2 to 4
-/// ms, up to 18 of 1,000 checks are denied. Joint tokens must be valid for the deadline: with a fixed validity of 5 ms, those of
-/// longer round trips expired before a check could take them.
+/// ms, up to 18 of 1,000 checks are denied. The tokens of a joint take must be valid for the deadline: with a fixed validity of 5
+/// ms and longer round trips, they expired before a check could take them.
 #[test]
 fn deadline_of_five_round_trips_is_enough() {
     for (one_way, deadline) in [(1_000, 20 * MILLISECOND), (2_000, 40 * MILLISECOND)] {

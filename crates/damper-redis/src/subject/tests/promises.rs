@@ -1,4 +1,4 @@
-//! Tests of commands per second, admitted tokens per command, and use under saturation.
+//! Tests of commands per second, admitted tokens per command, and the use of a limit that is saturated.
 
 use super::fleet::{Fleet, SECOND, Tally, Traffic, random, terms};
 
@@ -46,7 +46,7 @@ fn hot_process_admits_30_per_command_with_a_burst_of_a_second() {
     }
 }
 
-/// A process may also send 20 commands that it has saved.
+/// A process may also send up to 20 commands more, which it has saved.
 ///
 /// While the limit has tokens, it may send as many extra takes as commands.
 #[test]
@@ -63,9 +63,9 @@ fn leasing_process_sends_50_commands_a_second_at_any_load_and_50_extra_below_the
     }
 }
 
-/// Three processes that each ask for a tenth of the limit get four fifths of that.
+/// Three processes that each ask for a tenth of the limit get four fifths of what they ask for.
 ///
-/// A fourth process asks for five times the limit.
+/// The greedy process asks for five times the limit.
 #[test]
 fn modest_processes_get_tokens_beside_a_greedy_one() {
     for (per_second, burst) in [(2_000, 200), (2_000, 2_000), (10_000, 1_000)] {

@@ -1,9 +1,9 @@
-//! A slow, obvious model of the script, for one limit and one subject.
+//! A slow, obvious model of the server's script, for one limit and one subject.
 
 use crate::script::{Command, Grant, LeaseRequest, Level, Reply, Status, Take, Terms};
 use std::collections::HashMap;
 
-/// A holder, as the server stores it.
+/// A process that holds a lease, as the server stores it.
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     seq: u64,
@@ -14,7 +14,7 @@ struct Holder {
     charge: u64,
 }
 
-/// One limit. Its debts are counted in parts of a token.
+/// The state of one limit. Its debt is counted in parts of a token.
 ///
 /// A token has as many parts as the period has microseconds.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Server {
     pub(super) lease: u64,
     /// The tokens that processes may still hold from before the server lost the limit.
     ///
-    /// They only show in replies.
+    /// The model only adds them to the `held` of its replies.
     pub(super) lost: u32,
     version: u64,
     at: u64,
@@ -54,7 +54,10 @@ impl Server {
         self.at = to;
     }
 
-    /// Ends the leases in the order of their ends, each after the refill up to that time.
+    /// Ends the leases that have expired, in the order of their ends.
+    ///
+    /// The bucket refills up to the end of each lease before that lease ends, because tokens that are still leased cannot be
+    /// refilled.
     fn catch_up(&mut self, now: u64) {
         while let Some((&number, holder)) = self.holders.iter().min_by_key(|(_, holder)| holder.end)
             && holder.end <= now

@@ -1,4 +1,4 @@
-//! Tests of single steps of the state machine, against the model of the script.
+//! Tests of single steps of the state machine, with the model of the server's script.
 
 use super::fleet::{MILLISECOND, MovingClock, SECOND, terms};
 use super::server::Server;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A process and the server, without delay between them.
 pub(super) struct Pair {
-    /// The clock, which each reading advances, as a real one may.
+    /// The process's clock. Each reading advances it, as time passes between two readings of a real clock.
     clock: Arc<MovingClock>,
     pub(super) subject: Subject<Arc<MovingClock>>,
     pub(super) server: Server,
@@ -254,7 +254,7 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     let dispatch = pair.asked(300);
     assert!(matches!(pair.run(*dispatch), Outcome::Denied(_)));
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)), "the server has said when to ask again");
-    // The reply to a request for the lease leaves that unchanged.
+    // The reply to a request for the lease does not open the gate for this cost.
     while pair.takes(1) && pair.subject.ask_ahead().map(|dispatch| pair.run(*dispatch)).is_none() {}
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
@@ -298,12 +298,12 @@ fn refund_fills_a_lease_only_as_far_as_the_server_counts() {
     assert!(pair.takes(2));
     assert!(matches!(pair.subject.refund(2), NextStep::Nothing));
     assert_eq!(pair.subject.holdings().tokens, held);
-    // The check that started the lease took one of its tokens.
+    // The check that started the lease took one of its tokens, so there is room for one more.
     assert!(matches!(pair.subject.refund(3), NextStep::At(_)));
     assert_eq!(pair.subject.holdings().tokens, held + 1);
     pair.wait(30 * MILLISECOND);
     while pair.takes(1) && pair.subject.ask_ahead().is_none() {}
-    // A refund does not lift the lease above the number that the last request reported.
+    // A refund does not lift the lease above what the last request reported as unspent.
     let unspent = pair.subject.holdings().tokens;
     let _ = pair.subject.refund(5);
     assert_eq!(pair.subject.holdings().tokens, unspent);
@@ -326,7 +326,7 @@ fn reply_grants_no_more_than_was_asked_for_whatever_it_says() {
     reply.grant = reply.grant.map(|grant| Grant { granted: ask.want + 100, kept: ask.unspent + 100, ..grant });
     assert_eq!(pair.subject.replied(*dispatch, &reply), Outcome::Again);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
-    // A refund does not fill the lease above that either.
+    // Nor does a refund fill the lease above this number.
     let _ = pair.subject.refund(100);
     assert_eq!(pair.subject.holdings().tokens, ask.unspent + ask.want);
 }
