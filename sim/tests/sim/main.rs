@@ -4,6 +4,9 @@
 
 mod admission;
 mod bars;
+#[path = "../../../crates/damper-core/tests/core/models/cases.rs"]
+#[allow(dead_code)]
+mod cases;
 mod charts;
 mod concurrency;
 mod crowd;

@@ -304,11 +304,11 @@ fn forecast_of_a_gate_without_forecasts_is_unknown() {
 #[tokio::test(start_paused = true)]
 async fn calls_wait_at_a_gate_behind_a_pointer() {
     let pool = Arc::new(Bulkhead::new(1).queue(2));
-    let gate = AnyGate::<u8>::new(Waits::new(Arc::clone(&pool), Duration::from_secs(5), tokio::time::sleep));
+    let gate = AnyGate::<u8>::new(Waits::new(Arc::clone(&pool), Duration::from_millis(100), tokio::time::sleep));
     let Answer::Pass(held) = gate.ask(&5) else { panic!("a slot is free") };
     assert_eq!(forecast(&gate), "Wait");
     let Answer::Wait(late) = gate.ask(&5) else { panic!("the slot is taken") };
-    let Err(refusal) = late.await else { panic!("no slot became free in 5 s") };
+    let Err(refusal) = late.await else { panic!("no slot became free in 100 ms") };
     assert_eq!(refusal.label(), "timed_out");
 
     let Answer::Wait(waiting) = gate.ask(&5) else { panic!("the slot is taken") };

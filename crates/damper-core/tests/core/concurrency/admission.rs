@@ -840,37 +840,30 @@ fn more_tenants_than_counters_are_served() {
     assert_eq!(gate.in_flight(), 0);
 }
 
+/// A queue is as long as the limit, so it has a place for each other thread, and no call is refused.
 #[test]
 fn blocked_threads_are_served_and_never_exceed_the_limit() {
-    const THREADS: u32 = 8;
-    let gate = Admission::fixed(2);
+    const LIMIT: u32 = 4;
+    const THREADS: u32 = 2 * LIMIT;
+    let (gate, _) = gate(LIMIT, 64);
     let (inside, start) = (AtomicU32::new(0), Barrier::new(THREADS as usize));
-    let (served, refused) = (AtomicU32::new(0), AtomicU32::new(0));
     thread::scope(|scope| {
         for tenant in 0..THREADS {
-            let (gate, inside, served, refused, start) = (&gate, &inside, &served, &refused, &start);
+            let (gate, inside, start) = (&gate, &inside, &start);
             scope.spawn(move || {
                 start.wait();
                 for round in 0..200 {
                     let class = Criticality::ALL[(tenant + round) as usize % 4];
-                    match gate.acquire(REQUEST.criticality(class).tenant(&tenant)).wait() {
-                        Ok(permit) => {
-                            assert!(inside.fetch_add(1, Ordering::Relaxed) < 2);
-                            thread::yield_now();
-                            inside.fetch_sub(1, Ordering::Relaxed);
-                            served.fetch_add(1, Ordering::Relaxed);
-                            permit.success();
-                        }
-                        Err(_) => drop(refused.fetch_add(1, Ordering::Relaxed)),
-                    }
+                    let permit = gate.acquire(REQUEST.criticality(class).tenant(&tenant)).wait().unwrap();
+                    assert!(inside.fetch_add(1, Ordering::Relaxed) < LIMIT);
+                    thread::yield_now();
+                    inside.fetch_sub(1, Ordering::Relaxed);
+                    permit.success();
                 }
             });
         }
     });
     assert_eq!((gate.in_flight(), gate.queued()), (0, 0));
-    let (served, refused) = (served.into_inner(), refused.into_inner());
-    assert_eq!(served + refused, THREADS * 200);
-    assert!(served >= THREADS * 20, "{served} served, {refused} refused");
 }
 
 #[test]
@@ -885,7 +878,7 @@ fn blocked_thread_gives_up_at_its_deadline() {
 #[tokio::test]
 async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     let gate = Arc::new(Admission::fixed(1));
-    let permit = gate.acquire(REQUEST.by(&Deadline::after(Duration::from_secs(3)))).await.unwrap();
+    let permit = gate.acquire(REQUEST.by(&Deadline::after(200 * MS))).await.unwrap();
     let waiter = tokio::spawn(gate.acquire_owned(REQUEST.by(&Deadline::after(20 * MS))).into_future());
     let refused = waiter.await.unwrap().unwrap_err();
     assert_eq!((refused.cause(), gate.in_flight(), gate.queued()), (RefusalCause::Late, 1, 0));

@@ -9,6 +9,8 @@ use std::collections::HashSet;
 
 const LIMITS: usize = 3;
 
+const MOST_CALLS: usize = 4;
+
 /// The tokens of each full bucket. A tick brings one token.
 ///
 /// The last limit is the narrowest, so that calls give back.
@@ -25,7 +27,7 @@ enum Rule {
 }
 
 /// The next step of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Look(u8),
     Judge,
@@ -40,7 +42,7 @@ enum Step {
 }
 
 /// A call, with its readings of the clock and of the words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug)]
 struct Call {
     step: Step,
     cost: i8,
@@ -52,7 +54,7 @@ struct Call {
 }
 
 /// Three words, which are the times at which the buckets are full, and the calls on them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 struct World {
     now: i8,
     ticks_left: i8,
@@ -70,6 +72,25 @@ struct Found {
     without_a_winner: usize,
     /// Final states in which a call was refused after its looks had allowed it.
     contended: usize,
+}
+
+impl Step {
+    /// Returns a pair of numbers that no other step has.
+    fn key(self) -> [i8; 2] {
+        let (kind, place) = match self {
+            Self::Look(place) => (0, place),
+            Self::Judge => (1, 0),
+            Self::Swap(place) => (2, place),
+            Self::LookAnew(place) => (3, place),
+            Self::JudgeAnew(place) => (4, place),
+            Self::LookBack(place) => (5, place),
+            Self::JudgeBack(place) => (6, place),
+            Self::SwapBack(place) => (7, place),
+            Self::Allowed => (8, 0),
+            Self::Refused => (9, 0),
+        };
+        [kind, place as i8]
+    }
 }
 
 impl Call {
@@ -172,6 +193,19 @@ impl World {
         next
     }
 
+    /// Returns all that the steps to come depend on, and whether a call has given back. It is hashed faster than the world itself.
+    fn key(&self, is_contended: bool) -> [i8; 6 + 9 * MOST_CALLS] {
+        let mut key = [0; _];
+        let [a, b, c] = self.words;
+        key[..6].copy_from_slice(&[self.now, self.ticks_left, i8::from(is_contended), a, b, c]);
+        for (call, key) in self.calls.iter().zip(key[6..].chunks_exact_mut(9)) {
+            let [kind, place] = call.step.key();
+            let ([a, b, c], [d, e, f]) = (call.seen, call.read_at);
+            key.copy_from_slice(&[kind, place, a, b, c, d, e, f, call.back]);
+        }
+        key
+    }
+
     /// Returns the most tokens that a limit allowed beyond its envelope.
     ///
     /// That is a burst, and `t` between two readings of the clock that are `t` apart.
@@ -188,11 +222,12 @@ impl World {
 
 /// Searches all interleavings of calls with these costs, while so many ticks pass.
 fn search(costs: &[i8], ticks: i8, rule: Rule) -> Found {
+    assert!(costs.len() <= MOST_CALLS);
     let mut seen = HashSet::new();
     let mut open = vec![(World::new(costs, ticks, rule), false)];
     let mut found = Found::default();
     while let Some((world, is_contended)) = open.pop() {
-        if !seen.insert((world.clone(), is_contended)) {
+        if !seen.insert(world.key(is_contended)) {
             continue;
         }
         found.states += 1;
