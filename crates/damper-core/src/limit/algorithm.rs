@@ -17,7 +17,7 @@ pub trait Algorithm: sealed::Sealed {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry, or that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry, if ever.
     #[inline]
     fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.take_revocably(n, clock).map(|(allowed, _)| allowed)

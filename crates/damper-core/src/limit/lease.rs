@@ -350,8 +350,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
     /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
     ///   by [`refund`](crate::RateLimiter::refund).
     /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket, into
-    ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Leases then find no tokens until the
-    ///   debt is repaid.
+    ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Until it is
+    ///   repaid no lease gets tokens from the bucket, but leases still spend what they hold.
     ///
     /// While the lease has room and tokens enough, settling touches no memory that other threads use.
     #[inline]

@@ -64,7 +64,7 @@ pub enum ParseQuotaError {
         /// The position in bytes.
         at: usize,
     },
-    /// A number is larger than 4294967295.
+    /// The limit, a burst or a `max_debt` is larger than 4294967295.
     NumberTooLarge {
         /// The position in bytes.
         at: usize,

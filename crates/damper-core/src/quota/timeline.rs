@@ -19,7 +19,7 @@
 //! | what | accuracy | reason |
 //! |---|---|---|
 //! | a wait | exact to the tick | It counts from the reading and includes the *part* of a unit that has passed since the reading's position. |
-//! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder, less than a tick, for the next change. Rounding the token's time up to a tick adds the other tick. |
+//! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder for the next change: less than a tick brings, where it brings anything. Rounding the token's time up to a tick adds the other tick. |
 //! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. A changed line catches up on `behind`. |
 //!
 //! **The shape** of a line packs F, the frequency of its clock and the shifts of its two scale factors into one word:
@@ -78,7 +78,7 @@ pub trait Line: Copy {
     /// They let it recognize a word that was written before the clock stepped back.
     const HEALS_ON_FAST_PATH: bool;
 
-    /// Returns how much a window of the quota brings, in whole tokens or windows.
+    /// Returns how many tokens a window of the quota brings, or 1 if the line counts windows.
     fn per_window(quota: &Quota) -> u32;
 
     /// Returns the deepest debt under the quota, in whole tokens or windows.
@@ -177,9 +177,10 @@ pub struct Timeline {
     /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, so it sets
     /// `false` here.
     pub(super) unlimited: bool,
-    /// How much the line lags behind what all quotas so far have brought, in 2^-64 units.
+    /// The amount that all quotas so far have brought beyond the line's position, in 2^-64 units.
     ///
-    /// It is less than a tick brings.
+    /// A bent line starts whole ticks early, for the part of a unit that the old line had reached. This is the rest of that
+    /// part. It is less than a tick brings, unless the quota refills nothing or almost nothing.
     pub(super) behind: u64,
 }
 

@@ -9,6 +9,8 @@ use damper_core::internal::ExpiringLease;
 pub(super) const PACE: u64 = 20_000;
 
 /// The time without use after which a lease is returned, in µs.
+///
+/// Bookings wait to be sent for no longer either.
 pub(super) const IDLE: u64 = 100_000;
 
 /// The checks per second with which a subject begins to lease: eight in 100 ms.

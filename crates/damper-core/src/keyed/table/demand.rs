@@ -146,7 +146,7 @@ pub(in crate::keyed) struct Fit {
 impl Fit {
     /// Returns the permission of the call.
     ///
-    /// It is computed only on request, because most calls only ask whether they are allowed.
+    /// It is not computed with the take, because a call on a tree needs only that of its tightest limit.
     #[inline]
     pub(in crate::keyed) fn allowed(self, plan: &Plan) -> Allowed {
         ByPlan::allowed(plan, self.after, self.at)

@@ -33,7 +33,7 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 ///
 /// It is exact, and the most expensive algorithm.
 ///
-/// It stores the time of every token in 8 bytes, allocated at construction, and `check_n(n)` reads and writes `n` of
+/// It stores the time of every token in 8 bytes, allocated at construction, and `check_n(n)` reads and writes about `n` of
 /// them. There is no boundary, no assumption and no rounding: a token comes back exactly one window after it was
 /// taken. Use it for small limits that a contract states to the letter.
 ///

@@ -193,7 +193,9 @@ impl World {
         next
     }
 
-    /// Returns all that the steps to come depend on, and whether a call has given back. It is hashed faster than the world itself.
+    /// Returns all that the steps to come depend on, and whether a call has given back.
+    ///
+    /// It is hashed faster than the world itself.
     fn key(&self, is_contended: bool) -> [i8; 6 + 9 * MOST_CALLS] {
         let mut key = [0; _];
         let [a, b, c] = self.words;

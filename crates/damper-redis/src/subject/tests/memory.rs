@@ -110,9 +110,9 @@ fn refund_is_not_hidden_by_the_denial_before_it() {
     assert!(!pair.takes(1));
 }
 
-/// The next command goes out after 20 ms, although the limit is exhausted.
+/// After a lost command the next one goes out in 20 ms, although the limit is exhausted.
 ///
-/// Otherwise the policy would decide for a minute after one lost command.
+/// Otherwise [`WhenDown`](crate::WhenDown) would decide until an exhausted limit is asked again, which takes five seconds.
 #[test]
 fn lost_command_makes_the_policy_decide_for_20_ms_only() {
     let [mut pair, _] = exhausted();
