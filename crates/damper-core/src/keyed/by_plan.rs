@@ -22,7 +22,7 @@ impl<K: ?Sized> KeyedLimiter<K> {
     /// # Plans or tiers
     ///
     /// With tiers the limiter knows the quotas. There are at most 15. A change of one is in force for all of its keys
-    /// at once, and makes no token early or late. With plans the caller knows the quotas. A key that is given another
+    /// at once, and each keeps its tokens. With plans the caller knows the quotas. A key that is given another
     /// plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan) converts what the key owes.
     ///
     /// # When it is full

@@ -176,7 +176,7 @@ impl defmt::Format for Allowed {
     }
 }
 
-/// The refusal of a call whose tokens were not all available. The call took none.
+/// The refusal of a call: its tokens were not all available, or the limiter pauses. The call took none.
 ///
 /// It is owned, has 48 bytes, and is displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are
 /// computed on request. Two refusals are equal if all their methods return the same.

@@ -180,11 +180,11 @@ impl<C: Clock> LeakyQueue<C> {
 
     /// Enters a request of the size `n`, as [`enter`](Self::enter) does.
     ///
-    /// The next request leaves as much later as the quota takes to bring `n` tokens. A request of size 0 leaves at
-    /// once.
+    /// The request after it leaves later by the time that the quota takes to bring `n` tokens. A request of size 0 leaves
+    /// at once.
     ///
-    /// The wait is rounded up to the clock's tick. (On a clock of nanoseconds, if the quota's deepest debt takes more
-    /// than a decade to be refilled, the wait may be off by more than a tick: by 2^-58 of that time.)
+    /// The wait is rounded up to the clock's tick. (On a clock of nanoseconds, if the quota takes more than a decade to
+    /// bring its burst and its `max_debt`, the wait may be off by more than a tick: by 2^-58 of that time.)
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! How much of a limit is reserved and not settled yet, in one word.
 //!
 //! A reservation takes its cost at once. When it is *settled* later, it gives back what the call did not use. These
-//! tokens are allowed in addition to the limit's own bound. In any stretch of time they are at most what was unsettled
-//! when the stretch began, so the unsettled sum is bounded here. A reservation beyond the bound is allowed too, but
-//! gives nothing back.
+//! tokens are allowed in addition to the limit's own bound. In any stretch of time the reservations made before it give
+//! back at most what was unsettled at its start, so the unsettled sum is bounded here. A reservation beyond the bound
+//! is allowed too, but gives nothing back.
 //!
 //! A reservation that is never settled must not take up the bound for ever. Time is divided into *generations*, each as
 //! long as the time-to-live of a reservation. A reservation may give something back for one time-to-live, and is

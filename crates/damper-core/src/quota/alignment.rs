@@ -13,7 +13,8 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 ///
 /// If the window is no whole number of ticks of the clock, these instants are accurate to a tick. A limiter aligns its
 /// windows once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift
-/// away. After a change of the window's length, the new windows begin where the current one ends.
+/// away. A change of the window's length stretches or shortens the rest of the current window too. The new windows begin
+/// where it then ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -12,9 +12,8 @@
 //! quota does, see [`timeline`](super::timeline).) A single limiter chooses F so that a tick brings 2 to 4 positions. A
 //! plan does the opposite: each position lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.)
 //! So each position has an instant of its own: the first beat at which the position is reached. Converted back, that
-//! instant gives the same position. So rounding never adds up, however often a bucket is written. When the time of a
-//! token was rounded to whole nanoseconds instead, a plan of 7 million a second was 0.1 % slow, and one of 300 million
-//! 17 %.
+//! instant gives the same position. So rounding never adds up, however often a bucket is written. If the time of a token
+//! were rounded to whole nanoseconds instead, a plan of 7 million a second would be 0.1 % slow.
 //!
 //! An instant that was stored under another plan may lie between two positions. It counts as the later one. So changing
 //! the plan of a key mints no part of a token.

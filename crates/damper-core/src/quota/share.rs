@@ -19,9 +19,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// The number of parts into which the [`hold`](LiveShare::hold) is divided. Shares within one part are merged.
+/// The number of parts of the [`hold`](LiveShare::hold), the period in which a member's old shares still count.
 ///
-/// So the memory is bounded, however often the members change.
+/// Of the shares that begin within one part the lowest is kept. So the memory is bounded, however often the members change.
 const PARTS: u32 = 32;
 
 /// Divides a quota among the members of a fleet, by weight and without a server.

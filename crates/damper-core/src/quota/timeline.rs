@@ -363,10 +363,10 @@ impl Timeline {
         self.deepest_ever << self.fraction_bits()
     }
 
-    /// Returns whether a word `units` ahead of a reading was written before the clock stepped back.
+    /// Returns whether a word `units` ahead of a reading is from before a large step back of the clock.
     ///
-    /// It was if `units` exceeds the sum of the deepest debt and of the units in the longest step back that the clock
-    /// may take.
+    /// A debt and a step back of at most [`max_step_back`](Clock::max_step_back) explain a distance up to their sum.
+    /// Only a larger step explains more.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
@@ -523,8 +523,8 @@ fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32
     if is_idle((brought, ticks)) {
         return bits;
     }
-    // The loop ends when brought · 2^bits / ticks <= 4, which is rearranged so that nothing overflows: the left side
-    // stays below 2^123.
+    // A tick brings brought · 2^bits / ticks units. `brought` is below 2^62 and `bits` at most 61, so the shift stays
+    // below 2^123.
     while bits > 0 && (brought << bits).div_ceil(UNITS_PER_TICK) > ticks {
         bits -= 1;
     }

@@ -108,7 +108,9 @@ pub(super) struct Ledger {
     checks: OwnRate,
     /// The average cost of a check when the subject began to lease, at least 1.
     usual_cost: u64,
-    /// The last sighting of each limit, from a reply. The next command sends it back.
+    /// The version of each limit, and when it is full, by the newest reply.
+    ///
+    /// Commands send both back, so that the script notices if the server has lost the limit.
     seen: Box<[Sighting]>,
 }
 

@@ -277,8 +277,8 @@ impl<A> Table<A> {
 impl<A: PerKey> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// It returns `None` if another thread changed the slot since its word was read, if the bucket is below empty, or
-    /// if the quota has no limit.
+    /// It returns `None` where only the slow path can decide: if another thread changed the slot since its word was
+    /// read, if the bucket is below empty, or if the quota has no limit, is new or changes.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast<'a, D: Demand<A>>(

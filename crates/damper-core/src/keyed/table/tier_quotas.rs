@@ -193,7 +193,7 @@ impl Tier {
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }
 
-    /// Returns whether the tier's line accepts a debt of this depth.
+    /// Returns whether `expect_debt_of` has remembered a debt of this depth.
     #[inline]
     pub(super) fn expects_debt_of(&self, debt: u64) -> bool {
         // ORDERING: Relaxed: the value only grows, and an older one leads to the slow path, which makes it grow.

@@ -43,7 +43,7 @@ use lines::Lines;
 /// 2^64 divided by the golden ratio. Multiples of it give a key different buckets in its dimensions.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// A whole burst in units of 2^-31 bursts, in which a level counts the part of a burst that it keeps.
+/// The [`Level::kept`] of a level that keeps whole bursts for guaranteed calls, in 2^-31 bursts.
 const KEPT_IN_FULL: u32 = 1 << 31;
 
 /// The key and the plans of one level: a plan for each dimension.

@@ -205,8 +205,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             words.filter(|&(place, dimension)| self.levels[place].is_guarantee && path.call().takes(place, dimension));
         guarantees.flat_map(move |(place, dimension)| {
             let (level, plan) = (&self.levels[place], &path.plans[place][dimension]);
-            // The level before may in turn guarantee a part of this guarantee. Then calls that borrow have to leave
-            // that part.
+            // The first wait is until the guarantee has the costs. The second is until it has them beside the part that the
+            // level before guarantees in turn, which a call that borrows there has to leave.
             [0, level.keep(plan, false)].into_iter().filter_map(move |keep| {
                 let demand = PlannedCheck { plan, n: path.costs[dimension], keep };
                 let refusal = level.table.refusal_planned(path.buckets[place][dimension], demand, &self.clock);

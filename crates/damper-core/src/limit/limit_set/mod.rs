@@ -243,8 +243,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
     /// future, counts as used in full.
     ///
-    /// In any stretch of time each limit allows what its quota allows, plus what reservations gave back in that time.
-    /// These refunds are at most what was [unsettled](Self::unsettled) when the stretch began: two bursts, unless set.
+    /// In any stretch of time each limit allows what its quota allows, plus what reservations give back in that time.
+    /// The reservations made before the stretch give back at most what was [unsettled](Self::unsettled) at its start:
+    /// two bursts, unless set.
     /// The set never takes in advance: a call that is allowed may begin at once.
     ///
     /// # Errors

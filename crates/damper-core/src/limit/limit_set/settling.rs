@@ -72,10 +72,10 @@ impl<L: Limits> Settling<L> {
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
     /// Sets how many bursts of each limit may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a limit allows what its quota allows, plus what reservations give back in that time.
-    /// These refunds are at most what was unsettled when the stretch began, so this setting bounds them. Reservations
-    /// beyond the bound are allowed, and give nothing back. The guide's page on trees compares the choices. A burst is
-    /// that of the quota in force when the reservation is made.
+    /// In any stretch of time a limit allows what its quota allows, plus what reservations give back in that time. The
+    /// reservations made before the stretch give back at most what was unsettled at its start, so this setting bounds
+    /// that. Reservations beyond the bound are allowed, and give nothing back. The guide's page on trees compares the
+    /// choices. A burst is that of the quota in force when the reservation is made.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///

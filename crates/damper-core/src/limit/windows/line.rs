@@ -48,7 +48,9 @@ impl Line for WindowLine {
         1
     }
 
-    /// Returns the start of window 1, which follows the window that a word of 0 counts.
+    /// Returns the start of window 1.
+    ///
+    /// The word of an unused limiter is 0. So it counts in window 0, which is over when the line starts.
     fn first_position(fraction_bits: u32, _: u32) -> u64 {
         1 << fraction_bits
     }

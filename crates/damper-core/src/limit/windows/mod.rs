@@ -208,7 +208,7 @@ pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     });
 }
 
-/// Returns `word` with `n` fewer tokens taken in the window, or none if fewer were taken.
+/// Returns `word` with the window's count lowered by `n`, to 0 at the least.
 fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
     word - fields.current().get(word).min(n.into())
 }

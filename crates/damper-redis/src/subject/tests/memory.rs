@@ -247,7 +247,7 @@ fn next_request_asks_for_the_checks_that_wait() {
     assert!(taken + ask.want >= 1_000, "{taken} taken, {} wanted", ask.want);
 }
 
-/// One command takes the tokens of more waiting checks than a lease can serve.
+/// If more checks wait than a lease can serve, one joint take brings the tokens of all others.
 ///
 /// Tokens that no check takes in time are given back.
 #[test]
