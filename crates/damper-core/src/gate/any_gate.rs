@@ -131,10 +131,6 @@ impl Permit for AnyPermit {
         self.0.panicked();
     }
 
-    fn standing(&self) -> Option<Standing> {
-        self.0.standing()
-    }
-
     fn usual_latency(&self) -> Option<Duration> {
         self.0.usual_latency()
     }
@@ -150,7 +146,6 @@ trait DynPermit {
     fn first_data(&mut self);
     fn end(&mut self, verdict: &Verdict);
     fn panicked(&mut self);
-    fn standing(&self) -> Option<Standing>;
     fn usual_latency(&self) -> Option<Duration>;
     fn was_asked(&self) -> bool;
 }
@@ -170,10 +165,6 @@ impl<P: Permit> DynPermit for Option<P> {
 
     fn panicked(&mut self) {
         Permit::panicked(self.take());
-    }
-
-    fn standing(&self) -> Option<Standing> {
-        Permit::standing(self)
     }
 
     fn usual_latency(&self) -> Option<Duration> {

@@ -195,11 +195,6 @@ impl<A: Permit, B: Permit> Permit for Either<A, B> {
     }
 
     #[inline]
-    fn standing(&self) -> Option<Standing> {
-        of_either!(self, permit => permit.standing())
-    }
-
-    #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         of_either!(self, permit => permit.usual_latency())
     }

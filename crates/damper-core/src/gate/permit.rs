@@ -74,12 +74,6 @@ pub trait Permit: Sized {
         self.end(&Verdict::of(Ending::Failed));
     }
 
-    /// Returns the standing of the limit that gave the permit, if responses report one. Default: `None`.
-    #[inline]
-    fn standing(&self) -> Option<Standing> {
-        None
-    }
-
     /// Returns how long a call takes while the service is not overloaded. Default: `None`, which is unknown.
     ///
     /// A call that was given less time and timed out says nothing about the service.
@@ -137,11 +131,6 @@ impl<P: Permit> Permit for Option<P> {
     }
 
     #[inline]
-    fn standing(&self) -> Option<Standing> {
-        self.as_ref()?.standing()
-    }
-
-    #[inline]
     fn usual_latency(&self) -> Option<Duration> {
         self.as_ref()?.usual_latency()
     }
@@ -181,11 +170,6 @@ impl<A: Permit, B: Permit> Permit for (A, B) {
     fn panicked(self) {
         self.1.panicked();
         self.0.panicked();
-    }
-
-    #[inline]
-    fn standing(&self) -> Option<Standing> {
-        self.0.standing().or_else(|| self.1.standing())
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Gates in shadow mode.
 
 use super::Shadowed;
-use crate::gate::{Answer, AnswerOf, Ask, Ending, Forecast, Gate, Permit, Standing, Verdict, WaitsWith};
+use crate::gate::{Answer, AnswerOf, Ask, Ending, Forecast, Gate, Permit, Verdict, WaitsWith};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use core::time::Duration;
@@ -105,11 +105,6 @@ impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
             self.candidate.panicked();
         }
         self.permit.panicked();
-    }
-
-    #[inline]
-    fn standing(&self) -> Option<Standing> {
-        self.permit.standing()
     }
 
     #[inline]

@@ -103,10 +103,6 @@ impl Permit for Recorder {
         self.write("panicked");
     }
 
-    fn standing(&self) -> Option<Standing> {
-        Some(standing(4))
-    }
-
     fn usual_latency(&self) -> Option<Duration> {
         Some(Duration::from_millis(9))
     }
@@ -156,7 +152,7 @@ fn story<G: Ask<u8>>(recorder: &Recorder, gate: &G) -> Vec<String> {
 
     seen(forecast(gate));
     let mut permit = pass();
-    seen(format!("{:?} {:?} {}", permit.standing(), permit.usual_latency(), permit.was_asked()));
+    seen(format!("{:?} {}", permit.usual_latency(), permit.was_asked()));
     permit.answered(&Verdict::of(Ending::Declined).with_cost(8));
     permit.first_data();
     permit.end(&Verdict::of(Ending::TimedOut).with_cost(12));

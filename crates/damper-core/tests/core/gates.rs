@@ -308,10 +308,6 @@ impl Permit for Diary<'_> {
         self.write("panic");
     }
 
-    fn standing(&self) -> Option<Standing> {
-        (self.0 == "in force").then(|| Standing::new(Quota::per_second(7), 3, None))
-    }
-
     fn usual_latency(&self) -> Option<Duration> {
         (self.0 == "in force").then_some(Duration::from_millis(9))
     }
@@ -339,7 +335,6 @@ fn permit_of_a_shadowed_gate_passes_on_all_that_it_learns() {
     assert_eq!(learnt(), ["candidate \"panic\"", "in force \"panic\""]);
     // A caller sees the gate in force alone.
     let permit = ask();
-    assert_eq!(permit.standing(), Some(Standing::new(Quota::per_second(7), 3, None)));
     assert_eq!(permit.usual_latency(), Some(Duration::from_millis(9)));
     assert!(!permit.was_asked());
 }

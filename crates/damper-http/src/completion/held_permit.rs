@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
-use damper_core::gate::{Permit, Standing, Verdict};
+use damper_core::gate::{Permit, Verdict};
 
 /// The permit of a call that has not ended, which knows how much time the call was given.
 ///
@@ -85,11 +85,6 @@ impl<P: Permit> Permit for HeldPermit<P> {
     #[inline]
     fn panicked(self) {
         self.permit.panicked();
-    }
-
-    #[inline]
-    fn standing(&self) -> Option<Standing> {
-        self.permit.standing()
     }
 
     #[inline]

@@ -108,13 +108,6 @@ impl<L: Limit> RateLimitSettings<L> {
 impl Permit for Decided {
     const LEARNS: bool = false;
     const HOLDS: bool = false;
-
-    fn standing(&self) -> Option<Standing> {
-        match &self.decision {
-            Passage::Taken(standing) => *standing,
-            Passage::Reserved(reservation) => reservation.standing(),
-        }
-    }
 }
 
 impl gate::Refusal for ComparedRefusal {
