@@ -1,5 +1,6 @@
 //! Damper's types as gates decide as they do alone, and the combinators ask them as they say.
 
+use crate::models::tokio_clock::TokioClock;
 use core::time::Duration;
 use damper::breaker::{self, BreakerConfig};
 use damper::concurrency::{
@@ -7,7 +8,7 @@ use damper::concurrency::{
 };
 use damper::gate::{
     Answer, AnyGate, Ask, Classes, Costs, Either, Ending, Exempt, Gate, KeyOf, Never, PerKey, Permit, Refusal,
-    RefusalKind, Shared, Standing, Verdict, Waits,
+    RefusalKind, Shared, Verdict, Waits,
 };
 use damper::shadow::Shadowed;
 use damper::throttle::AdaptiveThrottle;
@@ -442,6 +443,27 @@ async fn outer_permit_is_held_while_a_call_waits_at_the_inner_gate() {
     let Answer::Wait(given_up) = gate.ask(&()) else { panic!("it has to wait") };
     drop(given_up);
     assert_eq!(outer.in_flight(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn call_waits_at_an_admission_no_longer_than_the_gate_says() {
+    let admission = Arc::new(Admission::fixed_with_clock(1, TokioClock(tokio::time::Instant::now())).queue(4));
+    let classes = Classes::new(admission, |_: &()| AdmissionRequest::new().wait_at_most(Duration::from_secs(9)));
+    let gate = Waits::new(classes, Duration::from_secs(2), tokio::time::sleep);
+    let Answer::Pass(_held) = gate.ask(&()) else { panic!("a slot is free") };
+    let Answer::Wait(waiting) = gate.ask(&()) else { panic!("it has to wait") };
+    let refused = tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("it waits for 2 s");
+    assert_eq!(refused.err().unwrap().cause(), RefusalCause::TimedOut);
+}
+
+#[test]
+fn verdict_has_what_was_set() {
+    let wait = Some(Duration::from_secs(7));
+    let verdict = Verdict::of(Ending::Limited).with_retry_after(wait).with_cost(12);
+    assert_eq!((verdict.ending, verdict.retry_after, verdict.cost), (Ending::Limited, wait, Some(12)));
+    assert!(verdict.may_be_processed && !verdict.unprocessed().may_be_processed);
+    assert_eq!(Verdict::of(Ending::Limited), Verdict::from(Ending::Limited));
+    assert!(!Verdict::of(Ending::NotSent).may_be_processed);
 }
 
 /// A refusal of a user's own.

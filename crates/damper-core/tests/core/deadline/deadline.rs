@@ -1,5 +1,7 @@
 //! Deadlines, against exact rationals.
 
+#[cfg(feature = "std")]
+use damper::DeadlineExceeded;
 use damper::{Deadline, ManualClock};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -22,6 +24,15 @@ fn time_runs_out() {
     clock.advance(Duration::from_millis(100));
     assert_eq!((deadline.remaining(), deadline.elapsed()), (Duration::ZERO, Duration::from_millis(2_100)));
     assert!((deadline.utilization() - 1.0).abs() < 1e-12);
+}
+
+#[cfg(feature = "std")]
+#[test]
+fn exceeded_deadline_is_found_behind_other_errors() {
+    let exceeded = Deadline::with_clock(Duration::ZERO, &ManualClock::new()).check().unwrap_err();
+    let error = std::io::Error::other(std::io::Error::other(exceeded));
+    assert_eq!(DeadlineExceeded::find_in(&error), Some(&exceeded));
+    assert_eq!(DeadlineExceeded::find_in(&std::io::Error::other("late")), None);
 }
 
 #[test]
