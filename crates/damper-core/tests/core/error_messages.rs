@@ -3,15 +3,15 @@
 use damper::breaker::SetConfigError;
 use damper::retry::Failure;
 use damper::time::Seed;
+#[cfg(feature = "alloc")]
+use damper::{
+    BoxedError, SlidingLog, TreeRefusal,
+    concurrency::Criticality,
+    gate::{Refusal, RefusalKind},
+};
 use damper::{
     BreakerConfig, CircuitBreaker, Deadline, LimitSet, ManualClock, Quota, Ramp, Retry, SetQuotaError, SlidingCounter,
     TierError, TokenBucket,
-};
-#[cfg(feature = "alloc")]
-use damper::{
-    SlidingLog, TreeRefusal,
-    concurrency::Criticality,
-    gate::{Refusal, RefusalKind},
 };
 use std::error::Error;
 use std::time::Duration;
@@ -133,6 +133,15 @@ fn concurrency_messages() {
     for (class, name) in names {
         assert_eq!(class.to_string(), name);
     }
+}
+
+#[cfg(feature = "alloc")]
+#[test]
+fn boxed_error_reads_as_the_error_in_it() {
+    let error = BoxedError::from(Box::<dyn Error + Send + Sync>::from(SetQuotaError::Busy));
+    says(&error, "another thread is changing the quota");
+    assert!(error.get_ref().is::<SetQuotaError>());
+    assert!(error.into_inner().is::<SetQuotaError>());
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Damper's types as gates decide as they do alone, and the combinators ask them as they say.
 
-use crate::models::tokio_clock::TokioClock;
 use core::time::Duration;
 use damper::breaker::{self, BreakerConfig};
 use damper::concurrency::{
@@ -445,9 +444,11 @@ async fn outer_permit_is_held_while_a_call_waits_at_the_inner_gate() {
     assert_eq!(outer.in_flight(), 1);
 }
 
+#[cfg(feature = "tokio")]
 #[tokio::test(start_paused = true)]
 async fn call_waits_at_an_admission_no_longer_than_the_gate_says() {
-    let admission = Arc::new(Admission::fixed_with_clock(1, TokioClock(tokio::time::Instant::now())).queue(4));
+    let clock = damper::time::TokioClock::new();
+    let admission = Arc::new(Admission::fixed_with_clock(1, clock).queue(4));
     let classes = Classes::new(admission, |_: &()| AdmissionRequest::new().wait_at_most(Duration::from_secs(9)));
     let gate = Waits::new(classes, Duration::from_secs(2), tokio::time::sleep);
     let Answer::Pass(_held) = gate.ask(&()) else { panic!("a slot is free") };
