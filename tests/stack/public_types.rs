@@ -427,7 +427,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         AdmissionGate<TokioSleep>: shared,
         Statuses: key defaulted,
         EveryStatus: key defaulted,
-        WhileBodyLasts: shared cloned defaulted,
         ClientGate<Arc<Bulkhead>>: shared cloned,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
@@ -460,7 +459,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Standing: value,
         Limited: value displayed,
         Refusal: debug,
-        RateLimitCapacityError: value error,
         RateLimitLayer<TreeLimit<str, 3, 2>>: shared cloned,
         TreeLimit<str, 3, 2>: shared cloned,
         BodyLines: shared cloned,
@@ -499,7 +497,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,
         PeerAddress: key,
-        MissingPeer: value error,
         // wire
         RateLimitHeaders: shared cloned,
         RateLimitStatus: key,

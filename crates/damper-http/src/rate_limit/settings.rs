@@ -21,15 +21,6 @@ type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 type RequestCallback<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
 
-/// The origin of a layer's limiter.
-#[derive(Clone, Copy)]
-pub(super) enum LimiterOrigin {
-    /// The layer, which may build it anew.
-    Layer,
-    /// The caller, which may share it with other code.
-    Caller,
-}
-
 /// Returns the telemetry of a limit and of a candidate beside it, by the name in these headers.
 fn telemetry_of(headers: &RateLimitHeaders) -> [Telemetry; 2] {
     [Kind::Limit, Kind::Candidate].map(|kind| Telemetry::new(kind, headers.name()))
@@ -39,7 +30,6 @@ fn telemetry_of(headers: &RateLimitHeaders) -> [Telemetry; 2] {
 #[derive(Clone)]
 pub struct RateLimitSettings<L> {
     pub(super) limit: L,
-    pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) cost: Option<RequestCost>,
     pub(super) settling: Option<Settling<L>>,
@@ -62,12 +52,11 @@ pub struct RateLimitSettings<L> {
 }
 
 impl<L> RateLimitSettings<L> {
-    pub(super) fn new(limit: L, origin: LimiterOrigin) -> Self {
+    pub(super) fn new(limit: L) -> Self {
         let rate_limit_headers = RateLimitHeaders::default();
         let [telemetry, shadow_telemetry] = telemetry_of(&rate_limit_headers);
         Self {
             limit,
-            origin,
             exempt: None,
             cost: None,
             settling: None,
@@ -134,7 +123,6 @@ impl<L: Clone> RateLimitSettings<L> {
         let settings = self.clone();
         RateLimitSettings {
             limit: map(settings.limit),
-            origin: settings.origin,
             exempt: settings.exempt,
             cost: settings.cost,
             settling: settings.settling.map(Settling::of_limit),
@@ -200,7 +188,7 @@ impl<L: Limit> RateLimitSettings<L> {
                 self.telemetry.record_limited(&self.limit, head, limited);
                 self.call_on_limited(head, limited);
             }
-            Refusal::Failed(_) => self.record_undecided(head, refusal),
+            Refusal::MissingPeer | Refusal::Failed(_) => self.record_undecided(head, refusal),
         }
     }
 
@@ -251,7 +239,9 @@ impl<L: Limit> RateLimitSettings<L> {
                 response
             }
             // The body leaves out the error's source, which is for callbacks and logs and not for clients.
-            Refusal::Failed(_) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, refusal).map(Bytes::from),
+            Refusal::MissingPeer | Refusal::Failed(_) => {
+                plain_text(StatusCode::INTERNAL_SERVER_ERROR, refusal).map(Bytes::from)
+            }
         }
     }
 }
