@@ -459,6 +459,7 @@ fn types_of_http_have_the_traits_users_expect() {
         Standing: value,
         Limited: value displayed,
         Refusal: debug,
+        RateLimitCapacityError: value error,
         RateLimitLayer<TreeLimit<str, 3, 2>>: shared cloned,
         TreeLimit<str, 3, 2>: shared cloned,
         BodyLines: shared cloned,

@@ -207,8 +207,8 @@ pub use head::{Head, TargetHost};
 pub use hedge::{HedgeLayer, Hedging};
 pub use hosts::Hosts;
 pub use limit::{
-    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, NoWait, PerClient, Refusal,
-    Settle, Standing, TreeLimit, TreePath,
+    ByHeader, ByKey, Detail, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, NoWait, PerClient,
+    RateLimitCapacityError, Refusal, Settle, Standing, TreeLimit, TreePath,
 };
 pub use pacing::{PacingLayer, PacingService};
 pub use peer::PeerAddress;

@@ -1,6 +1,6 @@
 //! A limit for each value of a header.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision, Refusal};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::Head;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -64,5 +64,13 @@ impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
 impl<T: damper_metrics::Source> damper_metrics::Source for ByHeader<T> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
         self.limits.read(readings);
+    }
+}
+
+impl LimitedByTable for ByHeader {
+    type Key = [u8];
+
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<[u8]>> {
+        &mut self.limits
     }
 }

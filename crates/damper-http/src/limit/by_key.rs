@@ -1,10 +1,11 @@
 //! A limit for each key.
 
-use super::{Detail, KeyedLimit, Limit, LimitDecision, Refusal};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::Head;
 use alloc::sync::Arc;
 use core::fmt;
 use damper_core::gate::Forecast;
+use damper_core::keyed::KeyedLimiter;
 
 /// A limit for each key, which a closure returns.
 ///
@@ -51,6 +52,14 @@ impl<F: Fn(&Head<'_>) -> K, K, T: KeyedLimit<K>> Limit for ByKey<F, T> {
 impl<F, T: damper_metrics::Source> damper_metrics::Source for ByKey<F, T> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
         self.limits.read(readings);
+    }
+}
+
+impl<F, K> LimitedByTable for ByKey<F, Arc<KeyedLimiter<K>>> {
+    type Key = K;
+
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<K>> {
+        &mut self.limits
     }
 }
 

@@ -45,8 +45,8 @@ pub use refusal::{Limited, Refusal};
 pub use settled::Settle;
 pub(crate) use settled::{CorrectedLimit, Correction, Reservation, Tokens};
 pub(crate) use shadow::ShadowCandidate;
-pub use table::limits_for_each;
-pub(super) use table::limits_like;
+pub(super) use table::{LimitedByTable, limits_like, resize};
+pub use table::{RateLimitCapacityError, limits_for_each};
 pub use tree::{TreeLimit, TreePath};
 #[cfg(feature = "tokio")]
 pub(crate) use wait::WaitingLimit;

@@ -1,7 +1,7 @@
 //! A limit for each client address.
 
 use super::prefix::{Local, Prefix, PrefixLimits};
-use super::{Detail, KeyedLimit, Limit, LimitDecision, Refusal};
+use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
 use crate::Head;
 use crate::wire::TrustedProxies;
 use alloc::string::{String, ToString};
@@ -188,5 +188,13 @@ impl<T: damper_metrics::Source> damper_metrics::Source for PerClient<T> {
         if let Some(prefixes) = &self.prefixes {
             prefixes.read(readings);
         }
+    }
+}
+
+impl LimitedByTable for PerClient {
+    type Key = ClientAddress;
+
+    fn limits_mut(&mut self) -> &mut Arc<KeyedLimiter<ClientAddress>> {
+        &mut self.limits
     }
 }

@@ -2,7 +2,7 @@
 
 use super::costs::Settling;
 use super::refusal_body::RefusalBody;
-use super::settings::RateLimitSettings;
+use super::settings::{LimiterOrigin, RateLimitSettings};
 use super::shadow::ShadowLimit;
 use super::{Headers, RateLimit};
 use crate::Head;
@@ -112,7 +112,7 @@ impl<L: Limit> RateLimitLayer<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(limit: L) -> Self {
-        Self { settings: Arc::new(RateLimitSettings::new(limit)), peer: None }
+        Self { settings: Arc::new(RateLimitSettings::new(limit, LimiterOrigin::Caller)), peer: None }
     }
 }
 
@@ -353,7 +353,7 @@ impl<L: Clone> RateLimitLayer<L> {
     /// refused. Pass a reference to a `static` or an `Arc`. Exempt requests, answers of a
     /// [candidate](Self::shadow) and corrections by responses are not logged.
     ///
-    /// The layer is of another type then: set the prefixes and the candidate before.
+    /// The layer is of another type then: set the [capacity](RateLimitLayer::capacity), the prefixes and the candidate before.
     ///
     /// # Examples
     ///
@@ -365,8 +365,9 @@ impl<L: Clone> RateLimitLayer<L> {
     ///
     /// static LOG: DecisionLog = DecisionLog::new(1 << 20); // the last million decisions, in 24 MiB
     ///
-    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).decision_log(&LOG);
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50)).capacity(100_000)?.decision_log(&LOG);
     /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
     /// ```
     #[must_use]
     pub fn decision_log<G>(self, log: G) -> RateLimitLayer<L::Logged>
@@ -386,7 +387,7 @@ impl<L: Clone> RateLimitLayer<L> {
     ///
     /// A candidate is a [`Quota`], for a limit by the same keys in a table of the same capacity, or any [`Limit`] that decides at once.
     /// Beside a limit per client, a quota replaces that of clients, and [prefixes](RateLimitLayer::prefix) keep theirs. A key has the
-    /// candidate's quota whatever its tier. Set the candidate after the prefixes and the proxies, which it copies.
+    /// candidate's quota whatever its tier. Set the candidate after the capacity, the prefixes and the proxies, which it copies.
     ///
     /// Where requests [wait](RateLimitLayer::wait) for the limit in force, the candidate decides when they arrive, and is compared when
     /// they have waited.
@@ -399,13 +400,14 @@ impl<L: Clone> RateLimitLayer<L> {
     /// use damper::http::RateLimitLayer;
     ///
     /// let candidate = Quota::per_second(20).burst(50);
-    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100)).shadow(candidate);
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100)).capacity(100_000)?.shadow(candidate);
     /// let kept = layer.clone();
     /// // A day later:
     /// if let Some(report) = kept.shadow_report() {
     ///     println!("{candidate} would have refused {} requests more", report.only_by_candidate);
     /// }
     /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
     /// ```
     #[must_use]
     pub fn shadow(self, candidate: impl ShadowCandidate<L>) -> Self {

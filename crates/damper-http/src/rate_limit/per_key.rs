@@ -1,8 +1,11 @@
 //! Layers with a limit for each client, header value or key.
 
 use super::RateLimitLayer;
+use super::settings::{LimiterOrigin, RateLimitSettings};
 use crate::Head;
-use crate::limit::{ByHeader, ByKey, PerClient, Prefix, limits_for_each};
+use crate::limit::{
+    ByHeader, ByKey, LimitedByTable, PerClient, Prefix, RateLimitCapacityError, limits_for_each, resize,
+};
 use crate::wire::TrustedProxies;
 use alloc::sync::Arc;
 use core::hash::Hash;
@@ -13,8 +16,7 @@ use http::HeaderName;
 impl RateLimitLayer<PerClient> {
     /// Creates a layer with a limit for each client address.
     ///
-    /// It knows the 8192 busiest of them. For another number, build the limiter first, with its
-    /// [capacity](damper_core::keyed::KeyedLimiterBuilder::capacity), and pass a [`PerClient`] of it to [`new`](Self::new).
+    /// It knows the 8192 busiest of them unless a [capacity](Self::capacity) is set.
     ///
     /// The address is the peer's; IPv6 addresses are grouped by their first 64 bits. Behind proxies, set
     /// [which](Self::behind).
@@ -24,7 +26,7 @@ impl RateLimitLayer<PerClient> {
     /// logged with the feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
-        Self::new(PerClient::new(limits_for_each(quota)))
+        Self::with_table(PerClient::new(limits_for_each(quota)))
     }
 
     /// Adds a limit for each IPv6 prefix of `bits`, of which the 8192 busiest are known.
@@ -63,8 +65,7 @@ impl RateLimitLayer<PerClient> {
 impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, Arc<KeyedLimiter<K>>>> {
     /// Creates a layer with a limit for each key that a closure returns.
     ///
-    /// It knows the 8192 busiest keys. For another number, pass a [`ByKey`] of a limiter of another
-    /// [capacity](damper_core::keyed::KeyedLimiterBuilder::capacity) to [`new`](Self::new).
+    /// It knows the 8192 busiest keys unless a [capacity](Self::capacity) is set.
     ///
     /// A key is anything that can be hashed. All requests for which an `Option` is `None` share a bucket.
     ///
@@ -87,21 +88,57 @@ impl<F: Fn(&Head<'_>) -> K, K: Hash> RateLimitLayer<ByKey<F, Arc<KeyedLimiter<K>
     /// # let _ = layer;
     /// ```
     pub fn by(key: F, quota: Quota) -> Self {
-        Self::new(ByKey::new(key, limits_for_each(quota)))
+        Self::with_table(ByKey::new(key, limits_for_each(quota)))
     }
 }
 
 impl RateLimitLayer<ByHeader> {
     /// Creates a layer with a limit for each value of a header, such as an API key.
     ///
-    /// It knows the 8192 busiest values. For another number, pass a [`ByHeader`] of a limiter of another
-    /// [capacity](damper_core::keyed::KeyedLimiterBuilder::capacity) to [`new`](Self::new).
+    /// It knows the 8192 busiest values unless a [capacity](Self::capacity) is set.
     ///
     /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
     /// that is verified before or that a proxy writes.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
-        Self::new(ByHeader::new(name, limits_for_each(quota)))
+        Self::with_table(ByHeader::new(name, limits_for_each(quota)))
+    }
+}
+
+impl<L: LimitedByTable> RateLimitLayer<L> {
+    /// Creates a layer with a limit that it has built.
+    fn with_table(limit: L) -> Self {
+        Self { settings: Arc::new(RateLimitSettings::new(limit, LimiterOrigin::Layer)), peer: None }
+    }
+
+    /// Sets for how many busy clients, header values or keys there is room; 1 to 2^28. Default: 8192.
+    ///
+    /// This is [`KeyedLimiterBuilder::capacity`](damper_core::keyed::KeyedLimiterBuilder::capacity), which says how much
+    /// memory it takes. Limits of wider [prefixes](RateLimitLayer::prefix) keep theirs.
+    ///
+    /// # Errors
+    ///
+    /// [`RateLimitCapacityError`] if the capacity is out of range, if the layer was cloned or has made services, which
+    /// share its limiter, or if the limiter was passed to [`new`](RateLimitLayer::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # mod damper { pub use damper_core::*; pub extern crate damper_http as http; pub use damper_http::wire; }
+    /// use damper::Quota;
+    /// use damper::http::RateLimitLayer;
+    ///
+    /// let layer = RateLimitLayer::per_client(Quota::per_second(50).burst(100)).capacity(100_000)?;
+    /// # let _ = layer;
+    /// # Ok::<(), damper::http::RateLimitCapacityError>(())
+    /// ```
+    pub fn capacity(mut self, keys: usize) -> Result<Self, RateLimitCapacityError> {
+        let settings = Arc::get_mut(&mut self.settings).ok_or(RateLimitCapacityError::Shared)?;
+        match settings.origin {
+            LimiterOrigin::Layer => resize(settings.limit.limits_mut(), keys)?,
+            LimiterOrigin::Caller => return Err(RateLimitCapacityError::Given),
+        }
+        Ok(self)
     }
 }
 

@@ -21,6 +21,15 @@ type RequestPredicate = Arc<dyn Fn(&Head<'_>) -> bool + Send + Sync>;
 
 type RequestCallback<T> = Arc<dyn Fn(&Head<'_>, &T) + Send + Sync>;
 
+/// The origin of a layer's limiter.
+#[derive(Clone, Copy)]
+pub(super) enum LimiterOrigin {
+    /// The layer, which may build it anew.
+    Layer,
+    /// The caller, which may share it with other code.
+    Caller,
+}
+
 /// Returns the telemetry of a limit and of a candidate beside it, by the name in these headers.
 fn telemetry_of(headers: &RateLimitHeaders) -> [Telemetry; 2] {
     [Kind::Limit, Kind::Candidate].map(|kind| Telemetry::new(kind, headers.name()))
@@ -30,6 +39,7 @@ fn telemetry_of(headers: &RateLimitHeaders) -> [Telemetry; 2] {
 #[derive(Clone)]
 pub struct RateLimitSettings<L> {
     pub(super) limit: L,
+    pub(super) origin: LimiterOrigin,
     pub(super) exempt: Option<RequestPredicate>,
     pub(super) cost: Option<RequestCost>,
     pub(super) settling: Option<Settling<L>>,
@@ -52,11 +62,12 @@ pub struct RateLimitSettings<L> {
 }
 
 impl<L> RateLimitSettings<L> {
-    pub(super) fn new(limit: L) -> Self {
+    pub(super) fn new(limit: L, origin: LimiterOrigin) -> Self {
         let rate_limit_headers = RateLimitHeaders::default();
         let [telemetry, shadow_telemetry] = telemetry_of(&rate_limit_headers);
         Self {
             limit,
+            origin,
             exempt: None,
             cost: None,
             settling: None,
@@ -123,6 +134,7 @@ impl<L: Clone> RateLimitSettings<L> {
         let settings = self.clone();
         RateLimitSettings {
             limit: map(settings.limit),
+            origin: settings.origin,
             exempt: settings.exempt,
             cost: settings.cost,
             settling: settings.settling.map(Settling::of_limit),

@@ -3,7 +3,7 @@
 use damper::gate::WaitsWith;
 use damper::http::{
     ByHeader, ByKey, Detail, Head, Headers, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, PeerAddress,
-    PerClient, RateLimitLayer, Refusal, Standing,
+    PerClient, RateLimitCapacityError, RateLimitLayer, Refusal, Standing,
 };
 use damper::wire::TrustedProxies;
 use damper::{KeyedLimiter, Quota};
@@ -147,20 +147,70 @@ fn capacity_of<L: Debug>(layer: &RateLimitLayer<L>) -> usize {
 const QUOTA: Quota = Quota::per_hour(1).burst(2);
 
 #[test]
-fn layer_has_8192_keys_unless_its_limiter_is_given() {
-    assert_eq!(capacity_of(&RateLimitLayer::per_client(QUOTA)), 8_192);
-    assert_eq!(capacity_of(&RateLimitLayer::by_header(USER, QUOTA)), 8_192);
-    assert_eq!(capacity_of(&RateLimitLayer::by(|head| head.version, QUOTA)), 8_192);
-
-    let limits = Arc::new(KeyedLimiter::builder(QUOTA).capacity(100).build().unwrap());
-    let clients = RateLimitLayer::new(PerClient::new(limits)).named("clients").unwrap().prefix(48, QUOTA);
+fn layer_builds_its_limiter_with_a_capacity() {
+    let clients = RateLimitLayer::per_client(QUOTA).capacity(100).unwrap();
     assert_eq!(capacity_of(&clients), 100);
     let statuses = [(); 3].map(|()| respond_by(&clients, from("192.0.2.7")).status().as_u16());
     assert_eq!(statuses, [200, 200, 429], "the quota is unchanged");
-    let limits = Arc::new(KeyedLimiter::builder(QUOTA).capacity(101).build().unwrap());
-    assert_eq!(capacity_of(&RateLimitLayer::new(ByHeader::new(USER, limits))), 101);
-    let limits = Arc::new(KeyedLimiter::builder(QUOTA).capacity(102).build().unwrap());
-    assert_eq!(capacity_of(&RateLimitLayer::new(ByKey::new(|head: &Head<'_>| head.version, limits))), 102);
+
+    assert_eq!(capacity_of(&RateLimitLayer::by_header(USER, QUOTA).capacity(101).unwrap()), 101);
+    assert_eq!(capacity_of(&RateLimitLayer::by(|head| head.version, QUOTA).capacity(102).unwrap()), 102);
+    // A capacity may be set twice, and after other settings.
+    let layer = RateLimitLayer::per_client(QUOTA).named("clients").unwrap().prefix(48, QUOTA).capacity(1).unwrap();
+    assert_eq!(capacity_of(&layer.capacity(103).unwrap()), 103);
+    assert_eq!(capacity_of(&RateLimitLayer::per_client(QUOTA)), 8_192);
+}
+
+#[test]
+fn capacity_out_of_range_is_the_limiters_error() {
+    for keys in [0, (1 << 28) + 1] {
+        let error = RateLimitLayer::per_client(QUOTA).capacity(keys).unwrap_err();
+        let RateLimitCapacityError::OutOfRange(refused) = error else { panic!("{error:?}") };
+        assert_eq!(refused.setting(), "capacity");
+        assert_eq!(error.to_string(), format!("capacity is {keys}, it must be 1 to 268435456"));
+    }
+}
+
+/// Setting a capacity fails while anything else uses the limiter.
+///
+/// It would replace the limiter.
+#[test]
+fn shared_limiter_is_not_replaced() {
+    let shared = |layer: RateLimitLayer<PerClient>| layer.capacity(100).unwrap_err() == RateLimitCapacityError::Shared;
+
+    let layer = RateLimitLayer::per_client(QUOTA);
+    let clone = layer.clone();
+    assert!(shared(layer));
+    assert_eq!(capacity_of(&clone.capacity(100).unwrap()), 100, "a layer without clones shares nothing");
+
+    // Other setters copy the settings, but still share the limiter.
+    let layer = RateLimitLayer::per_client(QUOTA);
+    let stricter = layer.clone().exempt(|_| false);
+    assert!(shared(stricter));
+
+    let layer = RateLimitLayer::per_client(QUOTA);
+    let service = layer.layer(());
+    assert!(shared(layer));
+    drop(service);
+
+    let layer = RateLimitLayer::per_client(QUOTA);
+    let for_peer = layer.for_peer(([192, 0, 2, 7], 5_000).into());
+    assert!(shared(layer));
+    drop(for_peer);
+}
+
+#[test]
+fn limiter_of_the_caller_is_not_replaced() {
+    let limits = || Arc::new(KeyedLimiter::builder(QUOTA).capacity(7).build().unwrap());
+    let layer = RateLimitLayer::new(PerClient::new(limits())).named("clients").unwrap();
+    let error = layer.capacity(100).unwrap_err();
+    assert_eq!(error, RateLimitCapacityError::Given);
+    assert_eq!(
+        error.to_string(),
+        "the limiter was passed to RateLimitLayer::new; set its capacity in KeyedLimiterBuilder::capacity"
+    );
+    let layer = RateLimitLayer::new(ByHeader::new(USER, Arc::new(KeyedLimiter::builder(QUOTA).build().unwrap())));
+    assert_eq!(layer.capacity(100).unwrap_err(), RateLimitCapacityError::Given);
 }
 
 /// Every setter leaves earlier clones unchanged.

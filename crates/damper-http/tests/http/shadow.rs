@@ -72,7 +72,7 @@ fn burst(tokens: u32) -> Quota {
 fn quota_decides_beside_each_form_of_the_layer() {
     let by_header = || RateLimitLayer::by_header(KEY, burst(8));
     assert_eq!(only_by_candidate(by_header(), by_header().shadow(burst(3))), 2 * (8 - 3));
-    let per_client = || RateLimitLayer::per_client(burst(8));
+    let per_client = || RateLimitLayer::per_client(burst(8)).capacity(64).unwrap();
     assert_eq!(only_by_candidate(per_client(), per_client().shadow(burst(3))), 2 * (8 - 3));
     let global = || RateLimitLayer::global(burst(8));
     assert_eq!(only_by_candidate(global(), global().shadow(burst(3))), 8 - 3);
