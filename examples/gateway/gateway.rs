@@ -11,8 +11,8 @@ use bytes::Bytes;
 use damper::breaker::KeyListener;
 use damper::decision_log::{DecisionLog, Logged};
 use damper::http::{
-    CircuitBreak, CircuitBreakerLayer, Detail, Head, Headers, Limit, LimitDecision, Limited, MissingPeer, NoWait,
-    RateLimitLayer, Single, Standing,
+    CircuitBreak, CircuitBreakerLayer, Detail, Head, Headers, Limit, LimitDecision, Limited, NoWait, RateLimitLayer,
+    Refusal, Single, Standing,
 };
 use damper::time::DefaultClock;
 use damper::{
@@ -143,7 +143,7 @@ impl Limit for Gateway {
 
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         let Some(client) = head.peer().map(|peer| peer.ip()) else {
-            return LimitDecision::Refuse(MissingPeer.into());
+            return LimitDecision::Refuse(Refusal::MissingPeer);
         };
         let check = || self.limits.check_n(&client, cost);
         let checked = if is_of_flood(client, head) { self.flood.count(check) } else { check() };

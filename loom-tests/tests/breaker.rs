@@ -336,7 +336,7 @@ fn recorded_changes_are_those_that_were_made() {
             let real = real.clone();
             thread::spawn(move || change(&real))
         });
-        let shown = |changes: &RecentChanges| changes.iter().map(|past| past.change()).collect::<Vec<_>>();
+        let shown = |changes: &RecentChanges| changes.iter().map(|(change, _)| change).collect::<Vec<_>>();
         let during = shown(&real.breaker.recent_changes());
         rivals.into_iter().for_each(|rival| rival.join().unwrap());
         let after = real.breaker.recent_changes();

@@ -117,7 +117,7 @@ fn change_beside_a_reader() {
     assert_eq!(breaker.status().calls(), 0, "computes what a tick is worth");
     let (breaker, rival) = beside(breaker, CircuitBreaker::trip);
     let shown =
-        |breaker: &CircuitBreaker<_, _>| breaker.recent_changes().iter().map(|past| past.change()).collect::<Vec<_>>();
+        |breaker: &CircuitBreaker<_, _>| breaker.recent_changes().iter().map(|(change, _)| change).collect::<Vec<_>>();
     let during = shown(&breaker);
     rival.join().unwrap();
     let made = reported.0.lock().unwrap().clone();

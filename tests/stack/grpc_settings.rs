@@ -88,7 +88,7 @@ async fn pacers_of_settings_learn_from_resource_exhausted() {
     let mut client = EchoClient::new(stack.service(channel(server)));
     assert_eq!(client.unary(message("hello")).await.unwrap().into_inner(), message("hello"));
     assert_eq!(client.unary(message("hello")).await.unwrap_err().code(), Code::ResourceExhausted);
-    let Some(ConfiguredPacers::PerHost(hosts)) = stack.pacers() else { panic!("each host has a pacer") };
+    let Some(ConfiguredPacers::Second(hosts)) = stack.pacers() else { panic!("each host has a pacer") };
     let sleep = hosts.store().iter().next().unwrap().1.peek();
     assert!(sleep >= Duration::from_mins(1), "{sleep:?}");
     // The wait exceeds the deadline of 30 s.

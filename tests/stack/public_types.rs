@@ -116,8 +116,7 @@ fn types_of_the_core_have_the_traits_users_expect() {
         BreakerStatus: value,
         State: key displayed,
         StateChange: value,
-        RecentChanges: value,
-        PastChange: value displayed,
+        RecentChanges: value displayed,
         Cause: key displayed,
         Verdict: value,
         Window: key,
@@ -134,7 +133,6 @@ fn types_of_the_core_have_the_traits_users_expect() {
         StdClock: shared cloned defaulted,
         CoarseClock: shared defaulted,
         CoarseTicker: shared,
-        CoarseTickerError: shared error,
         ManualClock: shared defaulted,
         ExtendedTimer<fn() -> u32>: debug,
         Seed: shared cloned defaulted,
@@ -429,7 +427,6 @@ fn types_of_http_gates_have_the_traits_users_expect() {
         AdmissionGate<TokioSleep>: shared,
         Statuses: key defaulted,
         EveryStatus: key defaulted,
-        WhileBodyLasts: shared cloned defaulted,
         ClientGate<Arc<Bulkhead>>: shared cloned,
         // throttles
         ThrottleLayer<Arc<AdaptiveThrottle>>: shared cloned,
@@ -501,7 +498,6 @@ fn types_of_http_have_the_traits_users_expect() {
         Head<'static>: shared cloned,
         ResponseHead<'static>: shared cloned,
         PeerAddress: key,
-        MissingPeer: value error,
         // wire
         RateLimitHeaders: shared cloned,
         RateLimitStatus: key,

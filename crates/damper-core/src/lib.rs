@@ -177,7 +177,7 @@ pub use setting::Live;
 pub use store::BoundedStore;
 pub use time::{Clock, CoarseClock, ManualClock};
 #[cfg(feature = "std")]
-pub use time::{CoarseTicker, CoarseTickerError, Monotonic, StdClock};
+pub use time::{CoarseTicker, Monotonic, StdClock};
 pub use word32::{CircuitBreaker32, RateLimiter32};
 
 /// The README's examples are tests.

@@ -195,7 +195,7 @@ pub use circuit_breaker::{CircuitBreak, CircuitBreakerLayer, PerHost, PerHostBui
 pub use client_gate::ClientGate;
 pub use completion::{
     AtBodyEnd, AtHead, BodyEnd, ClassifyResponse, Completion, EveryStatus, HeldPermit, MinBudget, ObservedBody,
-    ResponseHead, Statuses, WhileBodyLasts,
+    ResponseHead, Statuses,
 };
 pub use concurrency::{
     AdaptiveLimitPerHost, AdmissionGate, AdmissionLayer, BulkheadPerHost, ClientConcurrencyLayer,
@@ -211,7 +211,7 @@ pub use limit::{
     RateLimitCapacityError, Refusal, Settle, Standing, TreeLimit, TreePath,
 };
 pub use pacing::{PacingLayer, PacingService};
-pub use peer::{MissingPeer, PeerAddress};
+pub use peer::PeerAddress;
 pub use rate_limit::{Body, Headers, Mark, MarkingLayer, Marks, RateLimit, RateLimitLayer, Refused, refusal_response};
 pub use retry::{
     Budgets, BufferedBody, GiveUp, HttpRetries, Idempotent, ReplayableBody, RetryLayer, RetryProtocol, Retrying,

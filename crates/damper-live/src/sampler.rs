@@ -13,7 +13,7 @@ use bytes::Bytes;
 use core::cmp::Reverse;
 use core::fmt;
 use core::time::Duration;
-use damper_core::breaker::PastChange;
+use damper_core::breaker::StateChange;
 use damper_metrics::Exporter;
 use histogram::Histogram;
 use metrics::Key;
@@ -178,15 +178,14 @@ fn changes_of(name: &str, breaker: &dyn SwitchBreaker) -> Option<Value> {
     (breakers > 0).then(|| json!({ "name": name, "breakers": breakers, "openings": openings, "changes": changes }))
 }
 
-fn keep_newest(changes: &mut Vec<PastChange>) {
-    changes.sort_by_key(|change| Reverse(change.ago()));
+fn keep_newest(changes: &mut Vec<(StateChange, Duration)>) {
+    changes.sort_by_key(|(_, ago)| Reverse(*ago));
     changes.drain(..changes.len().saturating_sub(MOST_CHANGES));
 }
 
-fn of_change(past: &PastChange) -> Value {
-    let change = past.change();
+fn of_change((change, ago): &(StateChange, Duration)) -> Value {
     let [from, to] = [change.from(), change.to()].map(|state| state.to_string());
-    json!([change.generation(), past.ago().as_secs_f64(), from, to, change.cause().to_string()])
+    json!([change.generation(), ago.as_secs_f64(), from, to, change.cause().to_string()])
 }
 
 /// A value with its name and labels. Values that JSON has no number for, such as infinities, are `null`.

@@ -2,24 +2,15 @@
 
 use crate::settings::{ConfiguredStrategy, PacingSettings};
 use damper_core::OutOfRange;
-use damper_core::Reads;
-use damper_core::gate::PacerSource;
+use damper_core::gate::Either;
 use damper_core::throttle::Pacer;
-use damper_core::time::DefaultClock;
-use damper_http::{Head, Hosts};
+use damper_http::Hosts;
 use std::sync::Arc;
 
 /// The pacers that settings describe, to be put into a [`PacingLayer`](damper_http::PacingLayer).
 ///
-/// Clones share their state.
-#[derive(Clone, Debug)]
-#[cfg(feature = "http")]
-pub enum ConfiguredPacers {
-    /// One for all calls.
-    Single(Arc<Pacer<ConfiguredStrategy>>),
-    /// One for each host.
-    PerHost(Hosts<Pacer<ConfiguredStrategy>>),
-}
+/// The first is one pacer for all calls, and the second has one for each host. Clones share their state.
+pub type ConfiguredPacers = Either<Arc<Pacer<ConfiguredStrategy>>, Hosts<Pacer<ConfiguredStrategy>>>;
 
 #[cfg(feature = "http")]
 impl PacingSettings {
@@ -30,36 +21,10 @@ impl PacingSettings {
     /// [`OutOfRange`], never with settings in their ranges.
     pub fn pacers(&self) -> Result<ConfiguredPacers, OutOfRange> {
         if !self.per_host() {
-            return Ok(ConfiguredPacers::Single(Arc::new(self.pacer())));
+            return Ok(Either::First(Arc::new(self.pacer())));
         }
         let settings = self.clone();
         let hosts = Hosts::by(self.max_hosts() as usize, move || settings.pacer())?;
-        Ok(ConfiguredPacers::PerHost(hosts))
-    }
-}
-
-impl PacerSource for ConfiguredPacers {
-    type Strategy = ConfiguredStrategy;
-    type Clock = DefaultClock;
-    type Pacer = Arc<Pacer<ConfiguredStrategy>>;
-}
-
-impl Reads<Head<'_>, <Self as PacerSource>::Pacer> for ConfiguredPacers {
-    #[inline]
-    fn read_from(&self, head: &Head<'_>) -> <Self as PacerSource>::Pacer {
-        match self {
-            Self::Single(pacer) => Arc::clone(pacer),
-            Self::PerHost(hosts) => hosts.read_from(head),
-        }
-    }
-}
-
-#[cfg(feature = "metrics")]
-impl damper_metrics::Source for ConfiguredPacers {
-    fn read(&self, readings: &damper_metrics::Readings<'_>) {
-        match self {
-            Self::Single(pacer) => pacer.read(readings),
-            Self::PerHost(hosts) => hosts.read(readings),
-        }
+        Ok(Either::Second(hosts))
     }
 }

@@ -288,10 +288,8 @@ async fn a_rejection_slows_its_own_host_or_all_of_them() {
         assert_eq!(other.is_ok(), per_host);
         // Clones share the pacers, so they can be watched.
         let sleep = match stack.pacers() {
-            Some(ConfiguredPacers::Single(pacer)) => pacer.peek(),
-            Some(ConfiguredPacers::PerHost(hosts)) => {
-                hosts.store().iter().map(|(_, pacer)| pacer.peek()).max().unwrap()
-            }
+            Some(ConfiguredPacers::First(pacer)) => pacer.peek(),
+            Some(ConfiguredPacers::Second(hosts)) => hosts.store().iter().map(|(_, pacer)| pacer.peek()).max().unwrap(),
             None => panic!("there are pacers"),
         };
         assert!(sleep >= Duration::from_mins(1), "{sleep:?}");

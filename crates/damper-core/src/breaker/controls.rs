@@ -65,6 +65,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// ```
     /// # extern crate damper_core as damper;
     /// use core::time::Duration;
+    /// use damper::breaker::State;
     /// use damper::{BreakerConfig, CircuitBreaker, ManualClock};
     ///
     /// let clock = ManualClock::new();
@@ -74,8 +75,9 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     /// clock.advance(Duration::from_secs(12));
     /// let changes = breaker.recent_changes();
     /// assert_eq!(changes.openings(), 1);
-    /// let last = changes.iter().next_back().unwrap();
-    /// assert_eq!(last.to_string(), "circuit closed -> open: consecutive failures, 12 s ago");
+    /// assert_eq!(changes.to_string(), "circuit closed -> open: consecutive failures, 12 s ago");
+    /// let (last, ago) = changes.iter().next_back().unwrap();
+    /// assert_eq!((last.to(), ago), (State::Open, Duration::from_secs(12)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recent_changes(&self) -> RecentChanges {

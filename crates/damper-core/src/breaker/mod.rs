@@ -26,7 +26,7 @@
 // | `run` | `Run`: a future behind a breaker |
 // | `status` | `BreakerStatus` |
 // | `state_change` | `StateChange`, `Cause`, `OnStateChange` |
-// | `recent_changes` | `RecentChanges`, `PastChange`: the last changes, for those who look afterwards |
+// | `recent_changes` | `RecentChanges`: the last changes, for those who look afterwards |
 // | `config` | `BreakerConfig`, its builder and its error |
 // | `error` | `CircuitOpen`, `SetConfigError` |
 // | `keyed_circuit_breaker` | `KeyedCircuitBreaker`: one breaker per key; its template; `KeyListener`, which knows the key |
@@ -80,7 +80,7 @@ pub(crate) use keyed_circuit_breaker::BreakerTemplate;
 pub use keyed_circuit_breaker::{KeyListener, KeyedCircuitBreaker};
 pub(crate) use permit::BreakerRef;
 pub use permit::{Permit, Verdict};
-pub use recent_changes::{PastChange, RecentChanges};
+pub use recent_changes::RecentChanges;
 pub use run::Run;
 pub use state_change::{Cause, OnStateChange, StateChange};
 pub use state_word::State;

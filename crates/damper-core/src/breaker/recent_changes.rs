@@ -125,7 +125,8 @@ fn packed(StateChange { from, to, cause, generation }: StateChange, micros: u64)
         | CAUSE.put(place(CAUSES.iter().position(|known| *known == cause)))
 }
 
-fn unpacked(word: u64, now: u64) -> Option<PastChange> {
+/// Returns the change, and how long ago it was made.
+fn unpacked(word: u64, now: u64) -> Option<(StateChange, Duration)> {
     let state = |field: Field| STATES.get(field.get(word) as usize).copied();
     let change = StateChange {
         from: state(FROM)?,
@@ -135,29 +136,29 @@ fn unpacked(word: u64, now: u64) -> Option<PastChange> {
     };
     // After the clock stepped back, a change may lie in the future. It counts as made now.
     let ago = u64::try_from(AT.ahead(now, AT.get(word))).unwrap_or(0);
-    Some(PastChange { change, ago: Duration::from_millis(ago) })
+    Some((change, Duration::from_millis(ago)))
 }
 
 /// The last changes of a breaker's state, and how often it has opened.
 ///
-/// [`CircuitBreaker::recent_changes`](super::CircuitBreaker::recent_changes) returns them.
+/// [`CircuitBreaker::recent_changes`](super::CircuitBreaker::recent_changes) returns them. Displayed as lines for a log, one for each change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
 pub struct RecentChanges {
     /// The changes, the oldest first.
-    changes: [Option<PastChange>; LAST + 1],
+    changes: [Option<(StateChange, Duration)>; LAST + 1],
     openings: u32,
 }
 
 impl RecentChanges {
-    /// Returns the changes, the oldest first.
+    /// Returns the changes, the oldest first, each with the time since it was made, in whole milliseconds.
     ///
     /// They are the last four. If the last one that left the closed state is older, it comes before them, because it says when the trouble of
     /// a breaker that is not closed began, and why. Changes between it and the others are missing; their
     /// [generations](StateChange::generation) tell how many.
     #[must_use]
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = PastChange> + '_ {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (StateChange, Duration)> + '_ {
         self.changes.iter().flatten().copied()
     }
 
@@ -168,33 +169,14 @@ impl RecentChanges {
     }
 }
 
-/// A change of a breaker's state, and how long ago it was made.
-///
-/// Displayed as a line for a log: `circuit closed -> open: consecutive failures, 12 s ago`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct PastChange {
-    change: StateChange,
-    ago: Duration,
-}
-
-impl PastChange {
-    /// The change.
-    #[must_use]
-    pub fn change(&self) -> StateChange {
-        self.change
-    }
-
-    /// How long ago the change was made, in whole milliseconds.
-    #[must_use]
-    pub fn ago(&self) -> Duration {
-        self.ago
-    }
-}
-
-impl fmt::Display for PastChange {
+impl fmt::Display for RecentChanges {
+    /// Writes a line for each change: `circuit closed -> open: consecutive failures, 12 s ago`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} ago", self.change, crate::time::Human(self.ago))
+        for (index, (change, ago)) in self.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(f, "{separator}{change}, {} ago", crate::time::Human(ago))?;
+        }
+        Ok(())
     }
 }
 
@@ -210,8 +192,7 @@ mod tests {
                     let change = StateChange { from, to, cause, generation };
                     let word = packed(change, 7_654_321);
                     assert_ne!(word, NONE);
-                    let past = unpacked(word, 7_655).unwrap();
-                    assert_eq!((past.change(), past.ago()), (change, Duration::from_millis(1)));
+                    assert_eq!(unpacked(word, 7_655), Some((change, Duration::from_millis(1))));
                 }
             }
         }
@@ -229,7 +210,7 @@ mod tests {
         // A thread was stopped after the change that began 8,189, and records it only now.
         record.record(change(8_189), 0);
         let found = record.read(0, || Generation::from_bits(2), || 0);
-        let generations: [Option<u32>; 5] = found.changes.map(|past| past.map(|past| past.change.generation));
+        let generations: [Option<u32>; 5] = found.changes.map(|past| past.map(|(change, _)| change.generation));
         assert_eq!(generations, [None, Some(8_191), Some(0), None, Some(2)]);
     }
 }

@@ -11,7 +11,7 @@ use pin_project_lite::pin_project;
 
 /// One of two gates, chosen at run time: by configuration, say.
 ///
-/// Its permits and refusals are of this type too, and the refusals of a pair.
+/// Its permits and refusals are of this type too, and the refusals of a pair. Of two sources of pacers it is one that is chosen at run time.
 ///
 /// A choice of three is an `Either<A, Either<B, C>>`. Unlike `AnyGate`, it allocates nothing.
 ///

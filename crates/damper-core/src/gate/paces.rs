@@ -1,7 +1,7 @@
 //! Calls that sleep as a pacer says.
 
 use super::waits_with::{Keepable, release};
-use super::{Answer, AnswerOf, Ask, Ending, Gate, Permit, Verdict, WaitsWith};
+use super::{Answer, AnswerOf, Ask, Either, Ending, Gate, Permit, Verdict, WaitsWith};
 use crate::Reads;
 use crate::retry::GaveUp;
 use crate::throttle::pacing::SeenPause;
@@ -75,6 +75,27 @@ impl<Q: ?Sized, F: Fn(&Q) -> G, G> Reads<Q, G> for SelectedPacer<F, G> {
     #[inline]
     fn read_from(&self, call: &Q) -> G {
         (self.select)(call)
+    }
+}
+
+/// One of two sources of pacers, chosen at run time: one pacer for all calls, or one for each host.
+impl<A, B> PacerSource for Either<A, B>
+where
+    A: PacerSource,
+    B: PacerSource<Strategy = A::Strategy, Clock = A::Clock, Pacer = A::Pacer>,
+{
+    type Strategy = A::Strategy;
+    type Clock = A::Clock;
+    type Pacer = A::Pacer;
+}
+
+impl<Q: ?Sized, G, A: Reads<Q, G>, B: Reads<Q, G>> Reads<Q, G> for Either<A, B> {
+    #[inline]
+    fn read_from(&self, call: &Q) -> G {
+        match self {
+            Self::First(source) => source.read_from(call),
+            Self::Second(source) => source.read_from(call),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use super::{Clock, CoarseClock};
 use crate::OutOfRange;
 use core::convert::Infallible;
-use core::fmt;
 use core::ops::Deref;
 use core::time::Duration;
 use std::io;
@@ -41,7 +40,8 @@ impl CoarseTicker {
     ///
     /// # Errors
     ///
-    /// [`CoarseTickerError`]: the resolution is zero, or the system started no thread.
+    /// The system's error if it started no thread. [`InvalidInput`](io::ErrorKind::InvalidInput) if the resolution is zero: the
+    /// [`OutOfRange`] is the [inner error](io::Error::get_ref).
     ///
     /// # Examples
     ///
@@ -56,14 +56,11 @@ impl CoarseTicker {
     /// let ticker = CoarseTicker::start(clock, Duration::from_millis(5))?;
     /// assert!(limiter.check().is_ok());
     /// # drop(ticker);
-    /// # Ok::<(), damper::CoarseTickerError>(())
+    /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn start(
-        clock: impl Deref<Target = CoarseClock> + Send + 'static,
-        resolution: Duration,
-    ) -> Result<Self, CoarseTickerError> {
+    pub fn start(clock: impl Deref<Target = CoarseClock> + Send + 'static, resolution: Duration) -> io::Result<Self> {
         OutOfRange::check_duration("resolution", resolution, Duration::from_nanos(1)..=Duration::MAX)
-            .map_err(CoarseTickerError::OutOfRange)?;
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         let (running, stopped) = mpsc::channel();
         let (resumed, started) = (Duration::from_nanos(clock.now()), Instant::now());
         let refresh = move || {
@@ -71,8 +68,7 @@ impl CoarseTicker {
                 clock.advance_to(resumed.saturating_add(started.elapsed()));
             }
         };
-        let thread =
-            thread::Builder::new().name("damper-ticker".into()).spawn(refresh).map_err(CoarseTickerError::Spawn)?;
+        let thread = thread::Builder::new().name("damper-ticker".into()).spawn(refresh)?;
         Ok(Self { running: Some(running), thread: Some(thread), resolution })
     }
 
@@ -94,36 +90,6 @@ impl Drop for CoarseTicker {
         if let Some(thread) = self.thread.take() {
             // The thread has nothing to say, and nothing to panic about.
             _ = thread.join();
-        }
-    }
-}
-
-/// Why a [`CoarseTicker`] was not started.
-#[non_exhaustive]
-#[cfg(feature = "std")]
-pub enum CoarseTickerError {
-    /// The resolution is zero.
-    OutOfRange(OutOfRange),
-    /// The system started no thread, for this reason.
-    Spawn(io::Error),
-}
-
-impl fmt::Display for CoarseTickerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OutOfRange(error) => error.fmt(f),
-            Self::Spawn(_) => f.write_str("the thread of a coarse clock could not be started"),
-        }
-    }
-}
-
-crate::internal::debug_by_display!(CoarseTickerError, with sources);
-
-impl core::error::Error for CoarseTickerError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::OutOfRange(_) => None,
-            Self::Spawn(error) => Some(error),
         }
     }
 }

@@ -94,7 +94,7 @@ pub use clock::NoClock;
 pub use clock::{Clock, DefaultClock, FixedFrequency};
 pub use coarse_clock::CoarseClock;
 #[cfg(feature = "std")]
-pub use coarse_ticker::{CoarseTicker, CoarseTickerError};
+pub use coarse_ticker::CoarseTicker;
 pub use extended_timer::{ExtendedTimer, Timer};
 pub use fast_seed::FastSeed;
 #[cfg(all(feature = "rustix", unix))]

@@ -33,8 +33,7 @@ pub use min_budget::MinBudget;
 pub use observed_body::{BodyEnd, ObservedBody};
 pub use statuses::{EveryStatus, Statuses};
 use time_given::TimeGiven;
-pub(crate) use while_body_lasts::OverloadInTrailers;
-pub use while_body_lasts::WhileBodyLasts;
+pub(crate) use while_body_lasts::{OverloadInTrailers, WhileBodyLasts};
 
 use core::ops::ControlFlow;
 use damper_core::CallError;
@@ -48,7 +47,6 @@ use http::Response;
 /// |---|---|---|
 /// | [`AtHead`](self::AtHead) | with the head of its response | by the head |
 /// | [`AtBodyEnd`](self::AtBodyEnd) | with the body of its response | by the head, and whether the body is whole |
-/// | [`WhileBodyLasts`](self::WhileBodyLasts) | with the body of its response | by the head, which is told at once, and by signs of overload in trailers |
 /// | `damper::tonic::AtTrailers` | with the trailers of its response | by the gRPC status |
 ///
 /// A service's error ends a call in all of them. A layer clones its completion for every call, so a clone should be cheap: put large values

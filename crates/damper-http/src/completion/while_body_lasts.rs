@@ -24,21 +24,15 @@ impl WhileBodyLasts {
     /// Creates a completion that judges heads by [`EveryStatus`].
     #[must_use]
     pub const fn new() -> Self {
-        Self { classify: EveryStatus, told: None }
+        Self::by(EveryStatus)
     }
 }
 
 impl<V> WhileBodyLasts<V> {
-    /// Sets how a call ended, by its response, or by the error in its place. Default: [`EveryStatus`].
-    ///
-    /// The closure names the service's error.
+    /// Creates a completion that judges heads, and the errors in their place, by `classify`.
     #[must_use]
-    pub fn classify<E, T, F>(self, classify: F) -> WhileBodyLasts<F>
-    where
-        F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
-        T: Into<Verdict>,
-    {
-        WhileBodyLasts { classify, told: None }
+    pub const fn by(classify: V) -> Self {
+        Self { classify, told: None }
     }
 }
 
@@ -75,12 +69,6 @@ impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for Whi
     #[inline]
     fn not_called(error: CallError<E, N>) -> CallError<E, N> {
         error
-    }
-}
-
-impl Default for WhileBodyLasts {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

@@ -205,7 +205,7 @@ impl<L: Gate, V> ClientConcurrencyLayer<L, V> {
         F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
         T: Into<Verdict>,
     {
-        ClientConcurrencyLayer(self.0.map_completion(|completion| completion.classify(classify)))
+        ClientConcurrencyLayer(self.0.map_completion(|_| WhileBodyLasts::by(classify)))
     }
 }
 

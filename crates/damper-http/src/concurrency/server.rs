@@ -453,7 +453,7 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
         F: Fn(Result<&ResponseHead<'_>, &E>) -> R,
         R: Into<Verdict>,
     {
-        ConcurrencyLayer { shared: self.shared, completion: self.completion.classify(classify) }
+        ConcurrencyLayer { shared: self.shared, completion: WhileBodyLasts::by(classify) }
     }
 }
 

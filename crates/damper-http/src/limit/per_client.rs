@@ -2,8 +2,8 @@
 
 use super::prefix::{Local, Prefix, PrefixLimits};
 use super::{Detail, KeyedLimit, Limit, LimitDecision, LimitedByTable, Refusal};
+use crate::Head;
 use crate::wire::TrustedProxies;
-use crate::{Head, MissingPeer};
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use core::hash::BuildHasher;
@@ -130,9 +130,9 @@ impl<T> PerClient<T> {
     }
 
     #[inline]
-    fn address(&self, head: &Head<'_>) -> Result<IpAddr, MissingPeer> {
-        let peer = head.peer_ip().ok_or(MissingPeer)?;
-        Ok(match &self.proxies {
+    fn address(&self, head: &Head<'_>) -> Option<IpAddr> {
+        let peer = head.peer_ip()?;
+        Some(match &self.proxies {
             Some(proxies) => proxies.client_of(peer, head.headers),
             None => peer,
         })
@@ -140,7 +140,7 @@ impl<T> PerClient<T> {
 
     /// Calls this for the limit of each group that a request's client is in, with the group.
     pub(super) fn for_each_limit(&self, head: &Head<'_>, call: impl Fn(&T, ClientAddress)) {
-        let Ok(address) = self.address(head) else { return };
+        let Some(address) = self.address(head) else { return };
         call(&self.limits, self.client(address));
         if let Some(prefixes) = &self.prefixes {
             prefixes.for_each_limit(address, call);
@@ -159,24 +159,24 @@ impl<T: KeyedLimit<ClientAddress>> Limit for PerClient<T> {
     #[inline]
     fn decide(&self, head: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         match (self.address(head), &self.prefixes) {
-            (Ok(address), None) => self.limits.decide(&self.client(address), cost, detail),
-            (Ok(address), Some(prefixes)) => {
+            (Some(address), None) => self.limits.decide(&self.client(address), cost, detail),
+            (Some(address), Some(prefixes)) => {
                 LimitDecision::from(prefixes.decide(&self.limits, self.client(address), address, cost, detail))
             }
-            (Err(missing), _) => LimitDecision::Refuse(missing.into()),
+            (None, _) => LimitDecision::Refuse(Refusal::MissingPeer),
         }
     }
 
     fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
         match (self.address(head), &self.prefixes) {
-            (Ok(address), None) => self.limits.forecast(&self.client(address), cost),
-            (Ok(address), Some(prefixes)) => prefixes.forecast(&self.limits, self.client(address), address, cost),
-            (Err(missing), _) => Forecast::Refuse(missing.into()),
+            (Some(address), None) => self.limits.forecast(&self.client(address), cost),
+            (Some(address), Some(prefixes)) => prefixes.forecast(&self.limits, self.client(address), address, cost),
+            (None, _) => Forecast::Refuse(Refusal::MissingPeer),
         }
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
-        self.address(head).ok().map(|address| self.client(address).to_string())
+        self.address(head).map(|address| self.client(address).to_string())
     }
 }
 

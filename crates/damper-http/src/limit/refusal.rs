@@ -1,7 +1,6 @@
 //! Why a request may not pass.
 
 use super::{Prefix, Standing};
-use crate::MissingPeer;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::error::Error;
@@ -19,10 +18,15 @@ use damper_core::quota::Quota;
 pub enum Refusal {
     /// The request is over the limit.
     Limited(Limited),
+    /// The limit is per client address, and the request does not tell its peer's: see [`Head::peer`](crate::Head::peer).
+    ///
+    /// The request gets `500 Internal Server Error`. The [source](Error::source) of this refusal is a sentence that says what the server has
+    /// to add. It goes where the reason of [`Failed`](Self::Failed) goes, and the client does not see it.
+    MissingPeer,
     /// The limit could not decide, for this reason. The request gets `500 Internal Server Error`.
     ///
     /// The client learns no more than that. The reason goes to the layer's [`on_error`](crate::RateLimitLayer::on_error), and to metrics
-    /// and logs as the docs of [`damper::http`](crate) say. Without the address of the peer it is a [`MissingPeer`].
+    /// and logs as the docs of [`damper::http`](crate) say.
     Failed(Arc<dyn Error + Send + Sync>),
 }
 
@@ -39,17 +43,11 @@ impl From<Limited> for Refusal {
     }
 }
 
-impl From<MissingPeer> for Refusal {
-    fn from(error: MissingPeer) -> Self {
-        Self::failed(error)
-    }
-}
-
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Limited(limited) => limited.fmt(f),
-            Self::Failed(_) => f.write_str("the rate limit could not decide"),
+            Self::MissingPeer | Self::Failed(_) => f.write_str("the rate limit could not decide"),
         }
     }
 }
@@ -61,30 +59,49 @@ impl Error for Refusal {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Limited(_) => Some(&NotSent),
+            Self::MissingPeer => Some(&WithoutPeer),
             Self::Failed(reason) => Some(&**reason),
         }
     }
 }
 
+/// The source of [`Refusal::MissingPeer`].
+struct WithoutPeer;
+
+impl fmt::Display for WithoutPeer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "a limit per client address, and the request does not tell its peer's: with axum, serve \
+             into_make_service_with_connect_info::<SocketAddr>() (and have damper's feature axum); with hyper, make \
+             the service with for_peer(address); with tonic, serve TCP (and have damper's feature tonic); else, add \
+             damper::http::PeerAddress to the request's extensions",
+        )
+    }
+}
+
+damper_core::internal::debug_by_display!(WithoutPeer);
+
+impl Error for WithoutPeer {}
+
 impl gate::Refusal for Refusal {
     fn kind(&self) -> RefusalKind {
         match self {
             Self::Limited(_) => RefusalKind::OverLimit,
-            Self::Failed(_) => RefusalKind::Failed,
+            Self::MissingPeer | Self::Failed(_) => RefusalKind::Failed,
         }
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Limited(limited) => limited.retry_after,
-            Self::Failed(_) => None,
+            Self::MissingPeer | Self::Failed(_) => None,
         }
     }
 
     fn standing(&self) -> Option<Standing> {
         match self {
             Self::Limited(limited) => Some(limited.standing),
-            Self::Failed(_) => None,
+            Self::MissingPeer | Self::Failed(_) => None,
         }
     }
 }

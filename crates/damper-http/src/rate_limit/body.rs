@@ -3,6 +3,7 @@
 use super::costs::BodyCounter;
 use alloc::boxed::Box;
 use bytes::Bytes;
+use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use http_body::{Frame, SizeHint};
@@ -14,7 +15,6 @@ pin_project! {
     /// # Cancel safety
     ///
     /// A body that corrects the cost of its request, and is dropped before its end, corrects it by what was counted until then.
-    #[derive(Debug)]
     pub struct Body<B> {
         #[pin]
         source: BodySource<B>,
@@ -22,7 +22,6 @@ pin_project! {
 }
 
 pin_project! {
-    #[derive(Debug)]
     #[project = BodySourceProjection]
     enum BodySource<B> {
         Service { #[pin] body: B },
@@ -34,7 +33,6 @@ pin_project! {
 
 pin_project! {
     /// A body that is not the service's alone.
-    #[derive(Debug)]
     #[project = BodyApartProjection]
     enum BodyApart<B> {
         // A body of the service by which the cost of its request is corrected.
@@ -69,6 +67,12 @@ impl<B> Body<B> {
 impl<B> Default for Body<B> {
     fn default() -> Self {
         Self::refusal(Bytes::new())
+    }
+}
+
+impl<B> fmt::Debug for Body<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").finish_non_exhaustive()
     }
 }
 

@@ -288,10 +288,3 @@ impl Drop for BodyCounter {
         self.settle();
     }
 }
-
-impl fmt::Debug for BodyCounter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_ended = self.reservation.is_none();
-        f.debug_struct("BodyCounter").field("used", &self.used).field("has_ended", &has_ended).finish_non_exhaustive()
-    }
-}

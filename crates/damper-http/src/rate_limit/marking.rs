@@ -190,7 +190,7 @@ impl<L: Limit<Future = NoWait>> MarkingLayer<L> {
                 part.with_outcome(PartOutcome::Marks)
             }
             // A request that the limit cannot decide on passes without a mark.
-            Forecast::Refuse(Refusal::Failed(_)) => {
+            Forecast::Refuse(Refusal::MissingPeer | Refusal::Failed(_)) => {
                 self.mark(request, None);
                 part.with_outcome(PartOutcome::Passes)
             }

@@ -22,8 +22,8 @@ impl RateLimitLayer<PerClient> {
     /// [which](Self::behind).
     ///
     /// The server has to add the peer's address, see [`Head::peer`]. A request without one gets `500 Internal Server
-    /// Error`. The text of [`MissingPeer`](crate::MissingPeer) says what the server has to add: it is logged with the
-    /// feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
+    /// Error`. The source of [`Refusal::MissingPeer`](crate::Refusal::MissingPeer) says what the server has to add: it is
+    /// logged with the feature `tracing`, counted with `metrics`, and passed to [`on_error`](Self::on_error).
     #[must_use]
     pub fn per_client(quota: Quota) -> Self {
         Self::with_table(PerClient::new(limits_for_each(quota)))

@@ -200,7 +200,7 @@ impl<L: Limit> RateLimitSettings<L> {
                 self.telemetry.record_limited(&self.limit, head, limited);
                 self.call_on_limited(head, limited);
             }
-            Refusal::Failed(_) => self.record_undecided(head, refusal),
+            Refusal::MissingPeer | Refusal::Failed(_) => self.record_undecided(head, refusal),
         }
     }
 
@@ -251,7 +251,9 @@ impl<L: Limit> RateLimitSettings<L> {
                 response
             }
             // The body leaves out the error's source, which is for callbacks and logs and not for clients.
-            Refusal::Failed(_) => plain_text(StatusCode::INTERNAL_SERVER_ERROR, refusal).map(Bytes::from),
+            Refusal::MissingPeer | Refusal::Failed(_) => {
+                plain_text(StatusCode::INTERNAL_SERVER_ERROR, refusal).map(Bytes::from)
+            }
         }
     }
 }

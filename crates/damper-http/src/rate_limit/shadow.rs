@@ -28,7 +28,7 @@ impl ShadowLimit {
         match self.candidate.decide(head, cost, Detail::None).into_result() {
             Ok(_) => Some(Ok(())),
             Err(Refusal::Limited(limited)) => Some(Err(Box::new(limited))),
-            Err(Refusal::Failed(_)) => None,
+            Err(Refusal::MissingPeer | Refusal::Failed(_)) => None,
         }
     }
 
@@ -41,7 +41,7 @@ impl ShadowLimit {
         candidate: &CandidateAnswer,
     ) {
         let Some(candidate) = candidate else { return };
-        if matches!(in_force, Err(Refusal::Failed(_))) {
+        if matches!(in_force, Err(Refusal::MissingPeer | Refusal::Failed(_))) {
             return;
         }
         self.counts.record(&in_force, candidate);

@@ -44,7 +44,7 @@ where
 
     fn call(&mut self, request: Request<Q>) -> BoxedClientFuture {
         let response = Service::call(self, request);
-        Box::pin(async { Ok(response.await?.map(BoxedBody::new)) })
+        Box::pin(async { Ok(response.await?.map(boxed)) })
     }
 
     fn clone_boxed(&self) -> Box<dyn Client<Q>> {
@@ -93,44 +93,10 @@ impl<Q> fmt::Debug for BoxedClient<Q> {
 }
 
 /// The body of a [`BoxedClient`]'s response.
-pub struct BoxedBody(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>);
+pub type BoxedBody = crate::Body<Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>>;
 
-impl BoxedBody {
-    fn new(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> Self {
-        Self(Box::pin(BoxedErrors { body }))
-    }
-}
-
-/// An empty body.
-///
-/// Middleware outside, such as tower-http's, answers in place of the service with it.
-impl Default for BoxedBody {
-    fn default() -> Self {
-        Self::new(crate::Body::<Self>::default())
-    }
-}
-
-impl Body for BoxedBody {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.0.as_mut().poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.0.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.0.size_hint()
-    }
-}
-
-impl fmt::Debug for BoxedBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxedBody").finish_non_exhaustive()
-    }
+fn boxed(body: impl Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static) -> BoxedBody {
+    BoxedBody::service(Box::pin(BoxedErrors { body }))
 }
 
 pin_project! {

@@ -30,8 +30,6 @@ pub(crate) use observe::Observe;
 pub use refusal_details::{DeadlineStage, RefusalDetails};
 
 use crate::Head;
-#[cfg(any(feature = "metrics", feature = "tracing"))]
-use crate::MissingPeer;
 use crate::limit::{self, Limit, Limited};
 use alloc::string::String;
 #[cfg(any(feature = "metrics", feature = "tracing"))]
@@ -387,7 +385,7 @@ const LONGEST_KEY: usize = 64;
 /// Returns whether a limit could not decide for want of the peer's address.
 #[cfg(any(feature = "metrics", feature = "tracing"))]
 fn is_peer_missing(failed: &limit::Refusal) -> bool {
-    matches!(failed, limit::Refusal::Failed(reason) if reason.is::<MissingPeer>())
+    matches!(failed, limit::Refusal::MissingPeer)
 }
 
 /// Returns the longest start of a key that is logged, in whole characters.

@@ -6,7 +6,7 @@ use damper::{CircuitBreaker, ManualClock};
 
 /// The changes as texts, the oldest first.
 fn texts(breaker: &CircuitBreaker<&ManualClock>) -> Vec<String> {
-    breaker.recent_changes().iter().map(|past| past.to_string()).collect()
+    breaker.recent_changes().to_string().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -48,11 +48,11 @@ fn beginning_of_the_trouble_is_kept() {
         clock.advance(secs(100));
         breaker.try_acquire().unwrap().failure();
         let found = breaker.recent_changes();
-        let opened = found.iter().rfind(|past| past.change().from() == State::Closed).unwrap();
-        assert_eq!(opened.change().cause(), Cause::ConsecutiveFailures);
+        let (opened, ago) = found.iter().rfind(|(change, _)| change.from() == State::Closed).unwrap();
+        assert_eq!(opened.cause(), Cause::ConsecutiveFailures);
         let began = if round < 8_500 { 1 } else { 8_500 };
-        assert_eq!(opened.ago(), secs(100 * (round - began)), "{round}");
-        let generations: Vec<u32> = found.iter().skip(1).map(|past| past.change().generation()).collect();
+        assert_eq!(ago, secs(100 * (round - began)), "{round}");
+        let generations: Vec<u32> = found.iter().skip(1).map(|(change, _)| change.generation()).collect();
         let last = breaker.status().generation();
         let expected: Vec<u32> = (0..4.min(last)).rev().map(|ago| last.wrapping_sub(ago) % 8_192).collect();
         if (4..8_100).contains(&last) && round > began + 2 {
@@ -71,9 +71,9 @@ fn controls_are_changes_and_forced_openings_count() {
     breaker.disable();
     breaker.trip();
     let found = breaker.recent_changes();
-    let states: Vec<State> = found.iter().map(|past| past.change().to()).collect();
+    let states: Vec<State> = found.iter().map(|(change, _)| change.to()).collect();
     assert_eq!(states, [State::ForcedOpen, State::Closed, State::Disabled, State::Open]);
-    assert!(found.iter().all(|past| past.change().cause() == Cause::Control));
+    assert!(found.iter().all(|(change, _)| change.cause() == Cause::Control));
     assert_eq!(found.openings(), 2);
 }
 
@@ -84,7 +84,7 @@ fn listener_finds_its_change() {
     static BREAKER: OnceLock<CircuitBreaker<ManualClock, fn(damper::breaker::StateChange)>> = OnceLock::new();
     static FOUND: OnceLock<Option<damper::breaker::StateChange>> = OnceLock::new();
     let listener: fn(_) = |_| {
-        let last = BREAKER.get().unwrap().recent_changes().iter().next_back().map(|past| past.change());
+        let last = BREAKER.get().unwrap().recent_changes().iter().next_back().map(|(change, _)| change);
         FOUND.set(last).unwrap();
     };
     let breaker = CircuitBreaker::with_clock(build(|config| config), ManualClock::new()).with_listener(listener);

@@ -71,7 +71,7 @@ fn failures_of_the_share_open_it_again() {
     assert_eq!((failed, breaker.state()), (5, State::Open));
     // The cooldown has grown, as after a failed probe.
     assert_eq!(breaker.status().next_probe_in(), Some(2 * COOLDOWN));
-    let causes: Vec<Cause> = breaker.recent_changes().iter().map(|past| past.change().cause()).collect();
+    let causes: Vec<Cause> = breaker.recent_changes().iter().map(|(change, _)| change.cause()).collect();
     assert_eq!(causes[causes.len() - 2..], [Cause::ProbesSucceeded, Cause::ConsecutiveFailures]);
     // After a whole return it starts over.
     clock.advance(2 * COOLDOWN);
@@ -261,7 +261,7 @@ proptest! {
             let after = clock.nanos.get();
             // The breaker counts whole microseconds.
             let share = |from: u64, until: u64| ramp.share_at(Duration::from_nanos(until.saturating_sub(from)));
-            if breaker.recent_changes().iter().next_back().unwrap().change().to() == State::Closed {
+            if breaker.recent_changes().iter().next_back().unwrap().0.to() == State::Closed {
                 prop_assert!(is_admitted && after + 1_000 >= earliest + length * 1_000_000);
                 break;
             }
