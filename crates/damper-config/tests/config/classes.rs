@@ -6,8 +6,9 @@ use damper_core::concurrency::Criticality;
 use damper_http::{CallClass, Head, Marks, PartOutcome, PeerAddress, RateLimitLayer};
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::Empty;
-use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, Mutex};
+use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
 type Body = Empty<Bytes>;
@@ -49,7 +50,7 @@ impl Seen {
 /// Sends a request through a layer. Returns the status and what the service inside saw.
 async fn send<L, S, R, E>(layer: &L, request: Request<Body>) -> (Result<StatusCode, E>, Option<Seen>)
 where
-    L: Layer<tower::util::BoxCloneService<Request<Body>, Response<Body>, Infallible>, Service = S>,
+    L: Layer<BoxCloneSyncService<Request<Body>, Response<Body>, io::Error>, Service = S>,
     S: tower::Service<Request<Body>, Response = Response<R>, Error = E>,
 {
     let seen = Arc::new(Mutex::new(None));
@@ -63,7 +64,7 @@ where
         });
         std::future::ready(Ok(Response::new(Body::new())))
     });
-    let service = layer.layer(tower::util::BoxCloneService::new(inside));
+    let service = layer.layer(BoxCloneSyncService::new(inside));
     let status = service.oneshot(request).await.map(|response| response.status());
     let seen = seen.lock().unwrap().take();
     (status, seen)

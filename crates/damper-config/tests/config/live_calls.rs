@@ -9,6 +9,7 @@ use http::{Request, Response, StatusCode};
 use http_body_util::Empty;
 use std::convert::Infallible;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 use tokio::time::sleep;
+use tower::util::BoxCloneSyncService;
 use tower::{ServiceExt, service_fn};
 
 type Body = Empty<Bytes>;
@@ -70,15 +72,16 @@ impl Unavailable {
 
     fn behind(&self, stack: &ConfiguredClientStack) -> BoxedClient<Body> {
         let this = self.clone();
-        stack.boxed(service_fn(move |_| {
+        let transport = service_fn(move |_: Request<Body>| {
             let this = this.clone();
             async move {
                 this.calls.fetch_add(1, Ordering::Relaxed);
                 this.answers.acquire().await.unwrap().forget();
                 let response = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).body(Body::new());
-                Ok::<_, Infallible>(response.unwrap())
+                Ok::<_, io::Error>(response.unwrap())
             }
-        }))
+        });
+        crate::stacks::client(stack, BoxCloneSyncService::new(transport))
     }
 
     /// Waits until so many calls have begun since the last time.
@@ -184,7 +187,7 @@ async fn serve(stack: &ConfiguredServerStack, lasts: Duration) -> StatusCode {
         Ok::<_, Infallible>(Response::new(Body::new()))
     });
     let request = Request::get("/orders").body(Body::new()).unwrap();
-    stack.service(service).oneshot(request).await.unwrap().status()
+    stack.service(BoxCloneSyncService::new(service)).oneshot(request).await.unwrap().status()
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
+use tower::util::BoxCloneSyncService;
 use tower::{Service, ServiceExt, service_fn};
 
 type Body = Empty<Bytes>;
@@ -37,6 +38,16 @@ fn request(host: &str) -> Request<Body> {
     Request::get(format!("http://{host}/")).body(Body::new()).unwrap()
 }
 
+/// Puts a stack around a transport in a box.
+///
+/// The compiler takes seconds for the types of a configured stack, so the tests share this.
+pub(crate) fn client(
+    stack: &ConfiguredClientStack,
+    transport: BoxCloneSyncService<Request<Body>, Response<Body>, io::Error>,
+) -> BoxedClient<Body> {
+    stack.boxed(transport)
+}
+
 /// A client whose transport answers each call by a function of its number.
 struct Tried {
     client: BoxedClient<Body>,
@@ -50,14 +61,14 @@ impl Tried {
     {
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
-        let transport = service_fn(move |_| {
+        let transport = service_fn(move |_: Request<Body>| {
             let answer = answer(counted.fetch_add(1, Ordering::Relaxed) + 1);
             async move {
                 let response = Response::builder().status(answer.await).body(Body::new());
-                Ok::<_, Infallible>(response.unwrap())
+                Ok::<_, io::Error>(response.unwrap())
             }
         });
-        Self { client: stack.boxed(transport), calls }
+        Self { client: client(stack, BoxCloneSyncService::new(transport)), calls }
     }
 
     async fn call(&self) -> Result<StatusCode, StackError> {
@@ -101,11 +112,12 @@ async fn retries_that_are_off_repeat_no_request_that_could_not_be_sent() {
         let stack = client_of(&format!("stack.retry = {is_on}\n{retry}")).client_stack().unwrap();
         let calls = Arc::new(AtomicU32::new(0));
         let counted = Arc::clone(&calls);
-        let refusing = service_fn(move |_| {
+        let refusing = service_fn(move |_: Request<Body>| {
             counted.fetch_add(1, Ordering::Relaxed);
             std::future::ready(Err::<Response<Body>, _>(io::Error::from(io::ErrorKind::ConnectionRefused)))
         });
-        let error = stack.boxed(refusing).oneshot(request("one.example.com")).await.unwrap_err();
+        let client = client(&stack, BoxCloneSyncService::new(refusing));
+        let error = client.oneshot(request("one.example.com")).await.unwrap_err();
         assert_eq!((calls.load(Ordering::Relaxed), error.part()), (expected, part));
     }
 }
@@ -428,7 +440,7 @@ async fn serve(stack: &damper_config::ConfiguredServerStack, path: &str) -> Stat
         Ok::<_, Infallible>(Response::new(Body::new()))
     });
     let request = Request::get(path).header("x-client", "a").body(Body::new()).unwrap();
-    let mut service = stack.service(handler);
+    let mut service = stack.service(BoxCloneSyncService::new(handler));
     service.ready().await.unwrap().call(request).await.unwrap().status()
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::{http1, http2};
@@ -11,7 +12,9 @@ use hyper_util::server::conn::auto;
 use std::convert::Infallible;
 use std::error::Error;
 use std::future::{Ready, ready};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -19,14 +22,33 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 pub(crate) const NEIGHBOUR: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
+type BoxError = Box<dyn Error + Send + Sync>;
+
+type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Response<UnsyncBoxBody<Bytes, io::Error>>, io::Error>> + Send>>;
+
+type BoxedService = Box<dyn Fn(Request<Incoming>) -> BoxedAnswer + Send>;
+
 /// Serves every connection, over HTTP/1.1 and HTTP/2, with a service made for its peer.
 pub(crate) async fn serve<S, R>(service: impl Fn(SocketAddr) -> S + Send + 'static) -> SocketAddr
 where
-    S: Service<Request<Incoming>, Response = Response<R>, Future: Send, Error: Into<Box<dyn Error + Send + Sync>>>
-        + Send
-        + 'static,
-    R: http_body::Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+    S: Service<Request<Incoming>, Response = Response<R>, Future: Send, Error: Into<BoxError>> + Send + 'static,
+    R: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
+    serve_boxed(Box::new(move |peer| {
+        let service = service(peer);
+        Box::new(move |request| {
+            let answer = service.call(request);
+            Box::pin(async {
+                let response = answer.await.map_err(io::Error::other)?;
+                Ok(response.map(|body| body.map_err(io::Error::other).boxed_unsync()))
+            })
+        })
+    }))
+    .await
+}
+
+/// Hyper's connection is compiled once, and not for each service of a test.
+async fn serve_boxed(service: Box<dyn Fn(SocketAddr) -> BoxedService + Send>) -> SocketAddr {
     let listener = TcpListener::bind((LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
@@ -35,7 +57,7 @@ where
             tokio::spawn(async move {
                 let server = auto::Builder::new(TokioExecutor::new());
                 // An error means that the client went away.
-                _ = server.serve_connection(TokioIo::new(stream), service).await;
+                _ = server.serve_connection(TokioIo::new(stream), service_fn(service)).await;
             });
         }
     });
