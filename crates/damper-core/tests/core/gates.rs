@@ -449,7 +449,7 @@ async fn outer_permit_is_held_while_a_call_waits_at_the_inner_gate() {
 async fn call_waits_at_an_admission_no_longer_than_the_gate_says() {
     let clock = damper::time::TokioClock::new();
     let admission = Arc::new(Admission::fixed_with_clock(1, clock).queue(4));
-    let classes = Classes::new(admission, |_: &()| AdmissionRequest::new().wait_at_most(Duration::from_secs(9)));
+    let classes = Classes::new(admission, |(): &()| AdmissionRequest::new().wait_at_most(Duration::from_secs(9)));
     let gate = Waits::new(classes, Duration::from_secs(2), tokio::time::sleep);
     let Answer::Pass(_held) = gate.ask(&()) else { panic!("a slot is free") };
     let Answer::Wait(waiting) = gate.ask(&()) else { panic!("it has to wait") };

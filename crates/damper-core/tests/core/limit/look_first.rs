@@ -198,12 +198,13 @@ impl World {
     /// It is hashed faster than the world itself.
     fn key(&self, is_contended: bool) -> [i8; 6 + 9 * MOST_CALLS] {
         let mut key = [0; _];
-        let [a, b, c] = self.words;
-        key[..6].copy_from_slice(&[self.now, self.ticks_left, i8::from(is_contended), a, b, c]);
+        key[..3].copy_from_slice(&[self.now, self.ticks_left, i8::from(is_contended)]);
+        key[3..6].copy_from_slice(&self.words);
         for (call, key) in self.calls.iter().zip(key[6..].chunks_exact_mut(9)) {
-            let [kind, place] = call.step.key();
-            let ([a, b, c], [d, e, f]) = (call.seen, call.read_at);
-            key.copy_from_slice(&[kind, place, a, b, c, d, e, f, call.back]);
+            key[..2].copy_from_slice(&call.step.key());
+            key[2..5].copy_from_slice(&call.seen);
+            key[5..8].copy_from_slice(&call.read_at);
+            key[8] = call.back;
         }
         key
     }
