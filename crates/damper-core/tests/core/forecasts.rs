@@ -233,6 +233,7 @@ fn store_without_room_does_not_know_about_a_new_key() {
     assert_eq!(told(&gate.forecast(&other)).0, "pass");
     assert!(limits.is_empty(), "a forecast creates no entry");
     let answer = gate.ask(&held);
+    assert!(!limits.is_empty());
     assert_eq!(told(&gate.forecast(&held)).0, "refuse");
     assert_eq!(told(&gate.forecast(&other)).0, "unknown");
     drop(answer);

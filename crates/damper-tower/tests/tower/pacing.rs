@@ -185,6 +185,18 @@ async fn sleeping_call_gives_back_the_readiness_of_its_handle() {
     drop((alone, only_paced, refused));
 }
 
+/// A call that the inner of two gates refuses gives back the readiness of its handle too.
+#[tokio::test(start_paused = true)]
+async fn call_refused_behind_another_gate_gives_back_the_readiness_of_its_handle() {
+    let (database, _) = database(|_| Ok("rows"));
+    let limited = ConcurrencyLimitLayer::new(1).layer(database);
+    let gate = Paces::new(sleeping(8 * SECOND), TokioSleep).time_left(|_: &&str| Some(SECOND));
+    let mut refused = GateLayer::limit((Arc::new(Bulkhead::new(1)), gate)).layer(limited.clone());
+    assert!(refused.ready().await.unwrap().call("query").await.is_err());
+    tokio::time::timeout(SECOND, limited.oneshot("query")).await.expect("the permit is free").unwrap();
+    drop(refused);
+}
+
 #[tokio::test(start_paused = true)]
 async fn pause_holds_calls_that_already_sleep() {
     let (database, at) = database(|_| Ok("rows"));

@@ -237,6 +237,20 @@ fn every_rule_keeps_its_limit_above_zero() {
     assert_eq!(limit.limit(), 1);
 }
 
+/// A window of AIMD has no least length: it ends after as many calls as the limit.
+#[cfg(feature = "compared")]
+#[test]
+fn aimd_grows_on_a_clock_that_stands_still() {
+    let clock = ManualClock::new();
+    let limit = AdaptiveLimit::with_rule(Aimd::new(LimitBounds::DEFAULT), &clock);
+    let before = limit.limit();
+    for _ in 0..3 {
+        let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
+        permits.into_iter().for_each(BulkheadPermit::success);
+    }
+    assert!(limit.limit() > before, "{before} before, {limit:?}");
+}
+
 /// Where the latency rises with the calls in flight, every rule but AIMD settles near the capacity.
 #[cfg(feature = "compared")]
 #[test]

@@ -99,6 +99,18 @@ fn full_jitter_does_not_pile_up_at_the_longest_delay() {
     assert!(waits.iter().filter(|wait| **wait == longest).count() <= 1);
 }
 
+#[test]
+fn spread_reaches_a_part_of_the_delay_to_both_sides() {
+    let delay = Duration::from_secs(10);
+    let backoff = Backoff::constant(delay).jitter(Jitter::spread(0.3).unwrap());
+    let waits: Vec<_> = backoff.delays(1).take(200).collect();
+    let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+    assert!(
+        (7.0..7.3).contains(&least.as_secs_f64()) && (12.7..=13.0).contains(&most.as_secs_f64()),
+        "{least:?} {most:?}"
+    );
+}
+
 #[cfg(feature = "std")]
 #[test]
 fn instances_draw_different_waits() {
