@@ -89,8 +89,8 @@ fn busy_round_of_level_keeps_its_rejections() {
     clock.advance(before);
     learn(true);
     let grown = pacer.peek().as_secs_f64() / before.as_secs_f64();
-    // 40 of 63 and then none of 18, with the first halved: (50 + 4) / (30 + 4) if no share is lost.
-    assert!((1.4..1.9).contains(&grown), "{grown}");
+    // 40 of 63 and then none of 18, with the first halved: (50 + 4) / (30 + 4), which is 1.59, if no share is lost.
+    assert!((1.5..1.7).contains(&grown), "{grown}");
 }
 
 /// Makes a call, and returns the result with the sleeps.
