@@ -41,7 +41,7 @@ mod set_once;
 #[cfg(feature = "std")]
 mod signal;
 mod tally;
-#[cfg(all(feature = "alloc", not(any(loom, shuttle))))]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr", not(any(loom, shuttle))))]
 pub(crate) use native::AtomicUsize;
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use native::{AtomicBool, AtomicU16, AtomicU32, Epoch, Guarded, SpinWait, Versioned64, fence};

@@ -22,7 +22,7 @@ pub(crate) use portable_atomic::AtomicU32;
 #[cfg(all(feature = "std", not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 
-#[cfg(feature = "alloc")]
+#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 pub(crate) use core::sync::atomic::AtomicUsize;
 #[cfg(not(target_has_atomic = "64"))]
 use core::sync::atomic::Ordering;

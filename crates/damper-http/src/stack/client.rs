@@ -30,6 +30,7 @@ use core::time::Duration;
 use damper_core::Reads;
 use damper_core::breaker::BreakerConfig;
 use damper_core::concurrency::{AdaptiveLimit, Bulkhead, LimitBounds};
+#[cfg(feature = "tokio")]
 use damper_core::gate::PacerSource;
 use damper_core::gate::{Ask, AtOnce};
 use damper_core::limit::RateLimiter;
