@@ -49,7 +49,7 @@ const ANCHORED: usize = 1;
 
 /// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path.
 ///
-/// As a signed number such an epoch is negative, and `UNANCHORED` is 0. So one comparison with 0 separates both from
+/// Such an epoch is negative as a signed number, and `UNANCHORED` is 0. So one comparison with 0 separates both from
 /// all other epochs.
 const UNLIMITED: usize = HIGHEST_MARK;
 

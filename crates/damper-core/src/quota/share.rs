@@ -21,7 +21,8 @@ use core::time::Duration;
 
 /// The number of parts of the [`hold`](LiveShare::hold), the period in which a member's old shares still count.
 ///
-/// Of the shares that begin within one part the lowest is kept. So the memory is bounded, however often the members change.
+/// A member keeps the lowest of the shares that begin within one part. So its memory is bounded, however often the
+/// members change.
 const PARTS: u32 = 32;
 
 /// Divides a quota among the members of a fleet, by weight and without a server.

@@ -104,7 +104,7 @@ pub struct Subject<C> {
     low: AtomicU32,
     /// The tokens left on the server, as of the last reply.
     ///
-    /// Of several limits, the one with the fewest tokens counts. Before the first reply all count as full.
+    /// If there are several limits, the one with the fewest tokens counts. Before the first reply all count as full.
     elsewhere: AtomicU32,
     /// The tick at which all buckets on the server are full, as of the last reply.
     full_at: AtomicU64,

@@ -54,7 +54,7 @@ impl LimitSetDenied {
 
     /// Returns the index of the limit that the caller waits for, counted from 0.
     ///
-    /// Of the refusing limits it is the one with the longest wait, or the first of several with equal waits. If there
+    /// That is the refusing limit with the longest wait, or the first of several with equal waits. If there
     /// were not as many costs as limits, it is the first index that has only a limit or only a cost.
     #[must_use]
     pub fn index(&self) -> usize {

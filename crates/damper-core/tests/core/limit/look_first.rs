@@ -193,9 +193,9 @@ impl World {
         next
     }
 
-    /// Returns all that the steps to come depend on, and whether a call has given back.
+    /// Returns all in which two worlds of a search can differ, and whether a call has given back.
     ///
-    /// It is hashed faster than the world itself.
+    /// The costs and the orders of the calls are the same in all of them. The key is hashed faster than a world.
     fn key(&self, is_contended: bool) -> [i8; 6 + 9 * MOST_CALLS] {
         let mut key = [0; _];
         key[..3].copy_from_slice(&[self.now, self.ticks_left, i8::from(is_contended)]);
