@@ -235,6 +235,13 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
     }
 }
 
+/// The quota that limiters of settings have [room](RateLimiter::up_to) for, so that a reload can set any burst.
+///
+/// Without it the largest burst would depend on the first quota and on the machine's clock. It is slow, because its rate
+/// would make the steps larger in which the tokens of slow quotas are counted. With this burst a step is a token
+/// divided by 2^27, and a reload can raise a slow quota to 30,000/s.
+pub(crate) const ROOM: Quota = Quota::per_hour(1).burst(Kind::MAX_RATE);
+
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
 fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
     let quota = if per_second.fract() == 0.0 || per_second >= 1_000.0 {
@@ -295,7 +302,7 @@ impl RateLimitSettings {
     /// marks, and the `algorithm`, which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
-        RateLimiter::new(self.effective_quota())
+        RateLimiter::new(self.effective_quota()).up_to(ROOM)
     }
 
     /// Builds a limiter for all requests together that counts by the `algorithm`.
@@ -352,6 +359,7 @@ impl RateLimitSettings {
     /// and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota())
+            .up_to(ROOM)
             .capacity(self.max_keys as usize)
             .when_full(self.when_full)
             .aligned_to(self.alignment)
@@ -375,6 +383,6 @@ impl ClientRateLimitSettings {
     /// `http` and `tokio` do so.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
-        RateLimiter::new(self.effective_quota())
+        RateLimiter::new(self.effective_quota()).up_to(ROOM)
     }
 }

@@ -49,6 +49,8 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenB
     quota: Quota,
     /// The quotas of the other tiers, and the function that returns the tier of a key, if `tiers` set them.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
+    /// The largest quota that a tier can be changed to, if `up_to` set it.
+    largest: Option<Quota>,
     sizes: Sizes,
     when_full: WhenFull,
     alignment: Alignment,
@@ -80,6 +82,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
         Self {
             quota,
             tiers: None,
+            largest: None,
             sizes: Sizes { capacity: DEFAULT_CAPACITY, shared_buckets: None },
             when_full: WhenFull::default(),
             alignment: Alignment::default(),
@@ -186,24 +189,57 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
+    /// Prepares every tier, also one added later, for a change to the quota `largest`.
+    ///
+    /// Without this call, the quota that a tier is built with counts as its largest. A word has fewer bits for tokens
+    /// the longer a token takes: on a clock of nanoseconds a bucket built for 1/day can be changed to a burst of 5, and
+    /// one built for 1/s to a burst of some 700,000.
+    ///
+    /// [`set_quota`](KeyedLimiter::set_quota) then accepts `largest`, and every quota that is no faster and whose burst
+    /// and [`max_debt`](Quota::max_debt) are no larger. In return, tokens are counted in larger steps: a call may be
+    /// allowed while a part of its last token is still missing. For a `largest` with a burst of 100,000 it is less than
+    /// a token divided by 2^33.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, Quota};
+    ///
+    /// let (trial, paid) = (Quota::per_day(1), Quota::per_day(1_000));
+    /// let limits = KeyedLimiter::<str>::builder(trial).up_to(paid).build()?;
+    /// limits.set_quota(paid)?;
+    /// assert!(limits.check_n("alice", 1_000).is_ok());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn up_to(self, largest: Quota) -> Self {
+        Self { largest: Some(largest), ..self }
+    }
+
     /// Builds the limiter, and allocates its table.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`], which names the setting that is out of its range.
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, OutOfRange> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let (capacity, words) = sizes.checked()?;
         let (others, tier_of) = tiers.unzip();
         let count = 1 + others.as_ref().map_or(0, Vec::len);
         OutOfRange::check_count("tiers", count as u64, 1..=MOST_TIERS as u64)
             .map_err(|error| error.note("(with the builder's own quota)"))?;
-        for quota in core::iter::once(&quota).chain(others.iter().flatten()).filter(|quota| !quota.is_unlimited()) {
+        let quotas = core::iter::once(&quota).chain(others.iter().flatten()).chain(&largest);
+        for quota in quotas.filter(|quota| !quota.is_unlimited()) {
             OutOfRange::check_count("limit", quota.limit().into(), 0..=A::LARGEST_LIMIT.into())
                 .map_err(|error| error.note("(for a key, with this algorithm)"))?;
         }
         let start = A::line_start(alignment);
-        let table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
+        let mut table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
+        if let Some(largest) = largest {
+            table.make_room_for(largest);
+        }
         let tiers = match tier_of {
             None => TierChoice::One(PhantomData),
             Some(tier_of) => TierChoice::new(tier_of),
@@ -214,8 +250,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
 impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     fn with_algorithm<B>(self) -> KeyedLimiterBuilder<K, C, S, B> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
     }
 
     /// Sets for how many busy keys the table is sized.
@@ -248,8 +284,8 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Sets the hasher of keys.
@@ -257,8 +293,8 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     /// The default is SipHash-1-3 with a random [`Seed`](crate::time::Seed). A client that can predict the hasher can
     /// choose keys that collide. For keys that clients cannot choose, [`FastSeed`](crate::time::FastSeed) is cheaper.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 }
 

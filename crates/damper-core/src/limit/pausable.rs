@@ -260,9 +260,15 @@ impl<L, C: Clock> Pausable<L, C> {
     fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
         let ramp = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
-        // After a large step back of the clock the pause counts as passed although its end lies ahead (see `ahead`).
-        // `now - until` then wraps to a long time, so the ramp has ended too.
-        let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
+        let now = self.clock.now();
+        let elapsed = match self.ahead(until, now) {
+            // After a large step back of the clock the pause counts as passed although its end lies ahead (see
+            // `ahead`). `now - until` then wraps to a long time, so the ramp has ended too.
+            0 => now.wrapping_sub(until),
+            // The clock has stepped back by a little since `rest_until` found the pause over.
+            _ => 0,
+        };
+        let elapsed = u128::from(elapsed) * MICROS_PER_SECOND;
         let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
         let stage = ramp.stage_at(elapsed)?;
         if turn(&self.turns, stage.parts, scatter(0, until)) {

@@ -212,8 +212,9 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let inexact = ParseQuotaError::InexactWindow { at };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    // If a fraction of a unit is a whole number of nanoseconds, it has at most 14 digits: a week is 6.048 * 10^14 ns.
-    if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
+    // If a fraction of a unit is a whole number of nanoseconds, it has at most 16 digits: a week has 16 factors 2 in
+    // nanoseconds, and fewer factors 5.
+    if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 16 {
         return Err(inexact);
     }
     // 2^64 has 20 digits, so a longer number is too long in any unit.
@@ -221,7 +222,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if whole.len() > 20 {
         return Err(too_long);
     }
-    // The whole is below 10^20 and the fraction below 10^14, so both fit a `u128`.
+    // The whole is below 10^20 and the fraction below 10^16, so both fit a `u128`.
     let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
     let scale = 10u128.pow(fraction.len() as u32);
     let part = value(fraction) * u128::from(nanos);

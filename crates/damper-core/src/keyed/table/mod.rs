@@ -171,6 +171,12 @@ impl<A> Table<A> {
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
+    /// Makes the lines of all tiers able to change to `largest` later. Call it before the first use.
+    #[cfg(feature = "alloc")]
+    pub(super) fn make_room_for(&mut self, largest: Quota) {
+        self.tiers.make_room_for(largest);
+    }
+
     /// Returns the slot that has a key's fingerprint, or any slot if none has it.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]

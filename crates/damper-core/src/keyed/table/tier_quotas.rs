@@ -45,6 +45,9 @@ pub(super) struct Tiers {
     /// The tiers that were added while the limiter was used. They fill the places from the first on.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
+    /// The quota to which each tier can be changed, also one that is added, if `make_room_for` set it.
+    #[cfg(feature = "alloc")]
+    largest: Option<Quota>,
 }
 
 pub(super) struct Tier {
@@ -69,6 +72,8 @@ impl Tiers {
                 others: Vec::new(),
                 #[cfg(feature = "alloc")]
                 added: array_of!(MOST_OTHERS, SetOnce::new()),
+                #[cfg(feature = "alloc")]
+                largest: None,
             }
         }
     }
@@ -145,6 +150,14 @@ impl Tiers {
 
 #[cfg(feature = "alloc")]
 impl Tiers {
+    /// Makes the lines of all tiers able to change to `largest` later. Call it before the first use.
+    pub(super) fn make_room_for(&mut self, largest: Quota) {
+        self.largest = Some(largest);
+        for tier in core::iter::once(&mut self.first).chain(&mut self.others) {
+            tier.quota.make_room_for(largest);
+        }
+    }
+
     /// Returns the added tier of this number, if there is one.
     #[cold]
     fn added(&self, tier: usize) -> Option<&AddedTier> {
@@ -162,7 +175,11 @@ impl Tiers {
     pub(super) fn add(&self, quota: Quota, groups: usize) -> Option<usize> {
         let built = 1 + self.others.len();
         let fixed = (0..groups).map(|_| AtomicU64::new(0)).collect();
-        let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), fixed });
+        let mut tier = Tier::new(quota, self.first.quota.line_start());
+        if let Some(largest) = self.largest {
+            tier.quota.make_room_for(largest);
+        }
+        let mut tier = Box::new(AddedTier { tier, fixed });
         for (index, place) in self.added.iter().take(MOST_TIERS - built).enumerate() {
             // Another thread may be adding a tier too, so each place is set once.
             match place.set(tier) {
