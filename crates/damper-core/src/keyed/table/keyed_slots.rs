@@ -6,13 +6,13 @@ use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
 /// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
 ///
-/// It has `SETS` sets of four slots. Each set is for two keys, and has `SHARED` words for keys without a slot. Together
-/// they take `SETS * (64 + 8 * SHARED)` bytes.
+/// It has `SETS` sets of four slots, and each set serves two keys. For each set there are `SHARED` words, which keys
+/// without a slot share. The memory is `SETS * (64 + 8 * SHARED)` bytes.
 ///
-/// `SHARED` is 4 unless given. That makes two words and 48 bytes for each key.
+/// `SHARED` is 4 by default. Each key then has two shared words, and takes 48 bytes.
 ///
-/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter
-/// only: a second limiter would count its calls in the same words.
+/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots). Lend it to one
+/// limiter only, because a second limiter would count its calls in the same slots.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
     pub(super) sets: [Set; SETS],
