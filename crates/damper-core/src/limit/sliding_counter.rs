@@ -99,7 +99,7 @@ pub(super) struct SlidingCounterFields {
 impl SlidingCounterFields {
     /// Creates the fields of a word of `bits` bits.
     const fn new(bits: u32, count_bits: u32) -> Self {
-        // The word has the counts of two windows and the number of the later one.
+        // Two windows and their number. Their bits depend on the limit.
         let current = Field::lowest(count_bits);
         let previous = current.then(count_bits);
         Self { current, previous, number: previous.then(bits - 2 * count_bits) }

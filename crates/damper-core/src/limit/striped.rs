@@ -29,7 +29,7 @@ use alloc::boxed::Box;
 use crossbeam_utils::CachePadded;
 use std::thread;
 
-/// The fields of a stripe's word.
+/// A stripe.
 const TOKENS: Field = Field::lowest(32);
 const OUT: Field = TOKENS.then(32);
 const _: () = assert!(OUT.end() == u64::BITS, "fields must tile the word");

@@ -33,7 +33,7 @@ use crate::time::{Clock, Frequency, Ticks};
 use core::ops::RangeInclusive;
 use core::time::Duration;
 
-/// The fields of a word that counts unsettled reservations.
+/// A word of unsettled reservations.
 const CURRENT: Field = Field::lowest(22);
 const BEFORE: Field = CURRENT.then(22);
 const GENERATION: Field = BEFORE.then(20);

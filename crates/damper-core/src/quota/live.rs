@@ -36,7 +36,7 @@ use crate::sync::{AtomicU64, Claim, Field, Ordering, Published, Versioned64, con
 use crate::time::Clock;
 use core::fmt;
 
-/// The fields of the word that stores a quota's limit and burst.
+/// The sizes of a quota.
 const BURST: Field = Field::lowest(32);
 const LIMIT: Field = BURST.then(32);
 const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");

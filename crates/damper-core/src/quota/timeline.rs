@@ -41,7 +41,7 @@ use super::{Alignment, Quota, SetQuotaError};
 use crate::sync::Field;
 use crate::time::{Clock, Frequency, Scale, Ticks};
 
-/// The fields of the *shape*, the packed word that the head of this file draws.
+/// The shape of a quota's line.
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);

@@ -29,13 +29,13 @@
 use crate::sync::{AtomicU64, Field, Ordering};
 use alloc::boxed::Box;
 
-/// The fields of the head: the number of the next token, and a version.
+/// The head of a sliding log: the number of the next token, and a version.
 const INDEX: Field = Field::lowest(24);
 const LAP: Field = INDEX.then(16);
 const VERSION: Field = LAP.then(24);
 const _: () = assert!(VERSION.end() == u64::BITS, "fields must tile the word");
 
-/// The fields of a slot.
+/// A slot of a sliding log's ring.
 const STAMPED_LAP: Field = Field::lowest(2);
 const FREED: Field = STAMPED_LAP.then(1);
 const STAMP: Field = FREED.then(61);
