@@ -3,10 +3,10 @@
 use super::table::MOST_TIERS;
 use core::ops::Deref;
 
-/// The census of a tier: how many of its keys have a slot, how many of these owe tokens, and how many have none left.
+/// The census of a tier: how many keys have a slot, owe tokens, or have no token left.
 ///
-/// A key has a slot while the table stores a bucket for it alone. The keys are counted one after another while calls
-/// change their buckets, so the numbers do not describe a single moment.
+/// A key has a slot while the table stores a bucket for it alone. Only keys with a slot are counted. They are counted
+/// one after another while calls change their buckets, so the numbers do not describe a single moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TierCensus {

@@ -39,7 +39,9 @@ const MAPPED: u128 = 0xFFFF;
 const NAT64: u128 = 0x0064_FF9B << 64;
 
 impl ClientAddress {
-    /// The default number of bits of an IPv6 address that identify a client: a home or a host usually has a /64.
+    /// The default number of bits of an IPv6 address that identify a client.
+    ///
+    /// A home or a host usually has a /64.
     pub const IPV6_PREFIX: u32 = 64;
 
     /// Creates the key of an address. IPv6 addresses whose first `bits` bits are equal have the same key.
@@ -74,7 +76,9 @@ impl ClientAddress {
     }
 }
 
-/// Hashes the 32 bits of an IPv4 address, or the 128 bits of an IPv6 address, by one call of the hasher.
+/// Hashes all bits of the address by one call of the hasher.
+///
+/// An IPv4 address has 32 bits, an IPv6 address has 128.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -452,9 +452,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
-    /// Calls `look` with the line of the key's tier, the bucket's word and the present position. Changes nothing.
+    /// Calls `look` with the line of the key's tier, the bucket's word and the present position.
     ///
-    /// `table` defines these terms.
+    /// It changes nothing. `table` defines the terms.
     fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
         self.table.peek(
             fingerprint,

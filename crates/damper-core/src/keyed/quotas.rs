@@ -26,7 +26,10 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         Ok(())
     }
 
-    /// Prepares a change of a quota. Returns an error if a key's slot has too few bits to count up to the new limit.
+    /// Prepares a change of a quota.
+    ///
+    /// It returns an error if a key's slot has too few bits to count up to the new limit, or if `live` refuses the
+    /// change.
     fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });

@@ -30,7 +30,7 @@ pub(super) enum TierChoice<K: ?Sized> {
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
     tier: usize,
-    /// What [`Table::retiers`] returned before the function was called: the number of `retier` calls so far.
+    /// The count that [`Table::retiers`] returned before the function was called.
     #[cfg(feature = "alloc")]
     retiers: u32,
 }
@@ -99,7 +99,9 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Counts a `retier` of a key, so that a call with an older answer of the function calls the function again.
+    /// Counts a `retier` of a key.
+    ///
+    /// A call with an older answer of the function then calls the function again.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn count_retier<A>(&self, fingerprint: Fingerprint, table: &Table<A>) {
         match self {
@@ -126,7 +128,9 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier that `set_tier` gave a key, or else `own`, even if a `retier` came since `own` was computed.
+    /// Returns the tier that `set_tier` gave a key, or else `own`.
+    ///
+    /// Unlike `of`, it returns `own` even if a `retier` came since `own` was computed.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {

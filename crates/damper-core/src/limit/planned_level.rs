@@ -78,7 +78,9 @@ impl Bucket {
 ///
 /// In every method, `at` is the present instant in beats, the unit of time of plans.
 pub(crate) trait PlannedLevel {
-    /// The field for the instant at which the bucket is full. It counts beats, the unit of time of plans, and wraps.
+    /// The field for the instant at which the bucket is full.
+    ///
+    /// It counts beats, the unit of time of plans, and wraps.
     const FULL_AT: Field;
 
     /// The field for the plan's tag, if all of the debt was taken under one plan.

@@ -11,9 +11,11 @@ use crate::time::{Clock, DefaultClock};
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// Limits a rate. A check decides at once whether tokens may be taken, and never waits, blocks or allocates.
+/// Limits the rate of calls.
 ///
-/// Share it by reference, in a `static` or an `Arc`.
+/// A check decides at once whether tokens may be taken, and never waits, blocks or allocates.
+///
+/// Share the limiter by reference, in a `static` or an `Arc`.
 ///
 /// A token bucket, the default algorithm, allows at most `burst + rate · (t + 1)` tokens in any `t` ticks of the clock,
 /// where `rate` is in tokens per tick. The bound holds for any number of threads, any costs and any pattern of calls.

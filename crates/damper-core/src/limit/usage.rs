@@ -87,7 +87,9 @@ impl Usage {
         }
     }
 
-    /// Returns the tokens that are taken and not yet refilled, rounded up. It is the limit if the bucket is in debt.
+    /// Returns the tokens that are taken and not yet refilled, rounded up.
+    ///
+    /// It is the limit if the bucket is in debt.
     #[must_use]
     pub fn used(&self) -> u32 {
         self.limit() - self.remaining

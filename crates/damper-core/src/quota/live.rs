@@ -49,10 +49,10 @@ const UNANCHORED: usize = 0;
 /// Marks every epoch that was published, so that none is `UNANCHORED` again when the count wraps.
 const ANCHORED: usize = 1;
 
-/// Marks an epoch whose quota has no limit. The fast path of a check leaves such an epoch to the slow path.
+/// Marks an epoch whose quota has no limit.
 ///
-/// The mark makes an epoch negative as a signed number, and `UNANCHORED` is 0. So the fast path accepts exactly the
-/// epochs above 0.
+/// The fast path of a check leaves such an epoch to the slow path. The mark makes an epoch negative as a signed number,
+/// and `UNANCHORED` is 0. So the fast path accepts exactly the epochs above 0.
 const UNLIMITED: usize = HIGHEST_MARK;
 
 /// A quota that can be changed while threads use it, with its [`Line`] on a clock.

@@ -301,7 +301,9 @@ impl PlanClock {
     #[cfg(feature = "alloc")]
     pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 
-    /// The start of this [`Line`]. `debt_bits` is 0, so the line has no fraction bits and its unit is a whole beat.
+    /// The start of this [`Line`].
+    ///
+    /// `debt_bits` is 0, so the line has no fraction bits and its unit is a whole beat.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
 
     const fn quota_of(beats: Beats) -> Quota {

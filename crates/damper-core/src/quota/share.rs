@@ -85,9 +85,9 @@ pub struct LiveShare<M> {
     now: Duration,
 }
 
-/// A member's part of the quota according to one view, or the lowest part according to several merged views.
+/// A member's part of the quota according to one view, or to several merged views.
 ///
-/// `quota` is `None` if the member has no part.
+/// The lowest part of merged views counts. `quota` is `None` if the member has no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     since: Duration,
@@ -303,9 +303,10 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
     one
 }
 
-/// Returns a number that depends only on the member and the quota, so all processes compute the same one.
+/// Returns a number that depends only on the member and the quota.
 ///
-/// The number only decides which members get one token more, so it need not resist attackers.
+/// So all processes compute the same number. It only decides which members get one token more, so it need not resist
+/// attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {
     let hash = name.iter().fold(Digest::EMPTY, |digest, &byte| digest.with(byte.into())).get();
     scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))

@@ -52,12 +52,14 @@ const FREQUENCY: Field = SPARE.then(32);
 const FRACTION_BITS: Field = FREQUENCY.then(6);
 const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
-/// The most units (2^-F tokens, F fraction bits) that a tick brings, unless it brings more than 4 whole tokens.
+/// The most units that a tick brings, unless it brings more than 4 whole tokens.
+///
+/// A unit is 2^-F tokens, where F is the number of fraction bits.
 const UNITS_PER_TICK: u128 = 4;
 
-/// The most fraction bits of a line whose first and largest quotas both refill nothing or have no limit.
+/// The most fraction bits of a line whose first and largest quotas are both idle.
 ///
-/// Such quotas set no bound, because no tick brings anything.
+/// An idle quota refills nothing or has no limit. It sets no bound, because no tick brings anything.
 const IDLE_FRACTION_BITS: u32 = 28;
 
 /// The most units (2^-F tokens, F fraction bits) that a tick may bring after a change of the quota.
@@ -137,7 +139,9 @@ pub trait Line: Copy {
         self.timeline().wait(units)
     }
 
-    /// Returns whether the quota has no limit. Then everything is allowed, and the limiter's word never changes.
+    /// Returns whether the quota has no limit.
+    ///
+    /// Then everything is allowed, and the limiter's word never changes.
     #[inline]
     fn is_unlimited(&self) -> bool {
         self.timeline().unlimited
@@ -291,7 +295,9 @@ impl Timeline {
         self.deepest_ever = self.deepest_ever.max(whole);
     }
 
-    /// Returns the position of the tick `now`: the count of tokens or windows up to then, rounded down to units.
+    /// Returns the position of the tick `now`.
+    ///
+    /// It is the count of tokens or windows up to then, rounded down to units.
     #[cfg(any(test, feature = "alloc", target_has_atomic = "64"))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
@@ -399,11 +405,15 @@ pub(crate) struct Tempo {
     ///
     /// In a tempo without a line, this is the first known wait, in ticks.
     pub(super) mult: u64,
-    /// Ticks per unit, rounded up: `ticks = units * inverse >> INVERSE_SHIFT`. A unit is 2^-F of a token or window.
+    /// Ticks per unit, rounded up: `ticks = units * inverse >> INVERSE_SHIFT`.
+    ///
+    /// A unit is 2^-F of a token or window.
     ///
     /// In a tempo without a line, this is the second known wait, in ticks.
     pub(super) inverse: u64,
-    /// The lowest 64 bits of `ticks * mult`, where `ticks` is the time from the line's origin to the last reading.
+    /// The lowest 64 bits of `ticks * mult` at the last reading.
+    ///
+    /// `ticks` is the time from the line's origin to that reading.
     pub(super) brought: u64,
     /// The word that packs the fraction bits, the frequency and the shifts. The head of this file draws it.
     pub(super) shape: u64,
@@ -529,9 +539,10 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// Returns the most fraction bits with which a tick brings at most 4 units and the deepest debt fits `debt_bits`.
+/// Returns the most fraction bits that a line may have under this quota.
 ///
-/// Returns 0 if a tick brings more than 4 whole tokens.
+/// With them a tick brings at most 4 units, and the deepest debt fits `debt_bits`. The number is 0 if a tick brings
+/// more than 4 whole tokens.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());

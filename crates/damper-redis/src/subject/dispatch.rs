@@ -89,7 +89,7 @@ impl Dispatch {
     }
 }
 
-/// What the subject has to know about a command to apply its reply.
+/// The facts about a command that the subject needs to apply the reply.
 ///
 /// A command has one outcome, which consumes the ticket.
 #[derive(Debug)]

@@ -111,10 +111,10 @@ pub struct Subject<C> {
     lease: ExpiringLease,
     /// The number of leased tokens left at which more are requested; 0 while no request can be sent.
     low: AtomicU32,
-    /// The tokens left on the server, as of the last reply. A take that is sent while leasing is subtracted at once.
+    /// The tokens left on the server, as of the last reply.
     ///
-    /// If there are several limits, the one with the fewest tokens counts. Before the first reply all limits count as
-    /// full.
+    /// A take that is sent while leasing is subtracted at once. If there are several limits, the one with the fewest
+    /// tokens counts. Before the first reply all limits count as full.
     elsewhere: AtomicU32,
     /// The tick at which all buckets on the server are full, as of the last reply.
     full_at: AtomicU64,
@@ -287,11 +287,10 @@ impl<C: Clock> Subject<C> {
         Answer::Ask(self.take(ledger, n))
     }
 
-    /// Counts a check of `n` tokens that waits after [`Answer::Join`], so that the next command asks for its tokens
-    /// too.
+    /// Counts a check of `n` tokens that waits after [`Answer::Join`].
     ///
-    /// The caller must already listen for the outcome of the command in flight. Returns false if none is in flight any
-    /// more. Then the caller checks again at once.
+    /// The next command then asks for the tokens of this check too. The caller must already listen for the outcome of
+    /// the command in flight. Returns false if none is in flight any more. Then the caller checks again at once.
     #[must_use]
     pub fn join(&self, n: u32) -> bool {
         let mut ledger = self.ledger();
@@ -317,7 +316,9 @@ impl<C: Clock> Subject<C> {
         Some(self.request(&mut ledger, target))
     }
 
-    /// Returns the next step that the subject needs even if no check comes: send, call again later, or nothing.
+    /// Returns the next step that the subject needs even if no check comes.
+    ///
+    /// The caller then sends a command, calls `due` again later, or does nothing.
     pub fn due(&self) -> NextStep {
         let mut ledger = self.ledger();
         let now = self.now();
@@ -444,7 +445,9 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Makes a command that takes `n` tokens from each limit. It carries the charges and refunds not sent yet.
+    /// Makes a command that takes `n` tokens from each limit.
+    ///
+    /// The command carries the charges and refunds not sent yet.
     fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
         if ledger.mode == Mode::Leasing {
             ledger.budget.count(self.now());

@@ -1,4 +1,4 @@
-//! What a subject learns from replies to its commands, and from lost commands.
+//! The effects on a subject of replies to its commands, and of lost commands.
 
 use super::Subject;
 use super::dispatch::{CommandKind, Dispatch, Outcome, Ticket};

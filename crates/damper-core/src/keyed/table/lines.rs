@@ -85,7 +85,9 @@ const MOST_TAG: u64 = (1 << (HIGH_BITS + LOW.bits())) - 1;
 /// A fixed word of the keyed table, below its LEVEL.
 const FIXED_TAG: Field = Field::lowest(8);
 
-/// Returns a word to store: `word`, or one that owes a unit more if it is 0, because 0 marks an unused word.
+/// Returns `word` for storing, or a word that owes one unit more if `word` is 0.
+///
+/// A stored 0 marks an unused word.
 const fn marked_as_used(word: u64) -> u64 {
     if word == 0 { LEVEL.put(1) } else { word }
 }

@@ -79,14 +79,18 @@ pub(in crate::keyed) const MOST_TIERS: usize = CLAIMED as usize;
 /// The tier that the word of a slot names while the slot changes its owner.
 const CLAIMED: u64 = TIER.max();
 
-/// The place for the bucket of one key, the owner: the owner's fingerprint, and the word with the bucket's state.
+/// The place for the bucket of one key, its owner.
+///
+/// It has the owner's fingerprint, and the word with the bucket's state.
 #[derive(Debug)]
 pub(in crate::keyed) struct Slot {
     fingerprint: AtomicU64,
     word: AtomicU64,
 }
 
-/// Identifies the time during which one key owns a slot: by the slot, and by how often it had changed its owner.
+/// Identifies the time during which one key owns a slot.
+///
+/// It names the slot, and says how often the slot had changed its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ownership {
     /// The lowest 32 bits of `address / size_of::<Slot>()`, where `address` is that of the slot.
@@ -125,7 +129,9 @@ impl SlotWord {
         Self(self.0 & !TIER.put(TIER.max()) | TIER.put(tier as u64))
     }
 
-    /// Returns whether this word and `other`, a word of the same slot, have the same version and so the same owner.
+    /// Returns whether this word and `other` have the same version, and so the same owner.
+    ///
+    /// Both must be words of the same slot.
     pub(super) const fn has_owner_of(self, other: Self) -> bool {
         VERSION.get(self.0) == VERSION.get(other.0)
     }

@@ -226,7 +226,9 @@ impl Tier {
         self.deepest_moved.load(Ordering::Relaxed) >= debt
     }
 
-    /// Makes the tier's line accept debts of this depth from now on. Call it before writing a word that owes so much.
+    /// Makes the tier's line accept debts of this depth from now on.
+    ///
+    /// Call it before writing a word that owes so much.
     pub(super) fn expect_debt_of(&self, debt: u64) {
         // ORDERING: Relaxed: the caller then writes the key's word with Release, which publishes this value to threads
         // that load the word with Acquire.

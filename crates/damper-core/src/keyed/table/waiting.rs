@@ -168,7 +168,7 @@ impl Table<TokenBucket> {
         if by_position == Ticks::NEVER && self.is_forgotten(reserved) { Ticks::ZERO } else { Ticks::NEVER }
     }
 
-    /// Returns whether the bucket was cleared, or its slot has had another owner since the tokens were taken.
+    /// Returns whether the bucket was cleared or its slot changed its owner after the tokens were taken.
     fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
@@ -268,7 +268,9 @@ impl Table<TokenBucket> {
 }
 
 impl<A> Table<A> {
-    /// Wakes threads that wait for tokens of a key, which may come earlier because the bucket's word was lowered.
+    /// Wakes threads that wait for tokens of a key.
+    ///
+    /// Call it after the bucket's word was lowered, because the tokens may then come earlier.
     #[cfg_attr(not(feature = "std"), expect(unused_variables, clippy::unused_self, reason = "no thread waits"))]
     #[inline]
     pub(in crate::keyed) fn wake(&self, key: Fingerprint) {

@@ -110,7 +110,7 @@ impl TreeDenied {
         names: [&'static str; 2],
         is_contended: bool,
     ) -> Self {
-        // No tree of practical size has more than 2^16 levels or dimensions, so the casts keep the values.
+        // The builder accepts at most 2^16 of each, so the casts keep the values.
         let (level, dimension) = (level as u16, dimension as u16);
         Self { denied, quota, level, dimension, names, is_contended, is_behind_waiters: false }
     }

@@ -42,6 +42,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
     ///
     /// Use it without `std`. [`QuotaTree::builder`] says how to order the levels.
     pub fn new(levels: [&'static str; LEVELS], dimensions: [&'static str; DIMENSIONS], clock: C, hasher: S) -> Self {
+        // A refusal has 16 bits for the number of its level, and for that of its dimension.
+        const { assert!(LEVELS <= 1 << 16 && DIMENSIONS <= 1 << 16, "there are at most 2^16 levels and dimensions") };
         Self {
             levels,
             dimensions,
@@ -66,7 +68,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
         Self { capacities: keys, ..self }
     }
 
-    /// Sets what happens to a new key if its level has no slot for it. The default is [`WhenFull::SharedOverflow`].
+    /// Sets what happens to a new key if its level has no slot for it.
+    ///
+    /// The default is [`WhenFull::SharedOverflow`].
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
     }

@@ -68,9 +68,10 @@ enum Judged<'a> {
     /// The tokens are there, and this swap takes them.
     Fits(SlotTake<'a, u32>),
     Refused,
-    /// The loaded word is not enough to decide. For example, the key has no slot, or the slot is changing its owner.
+    /// The loaded word is not enough to decide.
     ///
-    /// A word from which the call takes nothing is undecided too.
+    /// For example, the key has no slot, or the slot is changing its owner. A word from which the call takes nothing is
+    /// undecided too.
     Undecided,
 }
 

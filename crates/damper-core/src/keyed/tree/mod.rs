@@ -1,4 +1,6 @@
-//! Limits on several levels, such as user, team and organisation, and in several dimensions, in one decision.
+//! Limits on several levels and in several dimensions, in one decision.
+//!
+//! For example, the levels are user, team and organisation, and the dimensions are requests and tokens.
 
 // | file | idea |
 // |---|---|
@@ -76,9 +78,10 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 /// # Estimates
 ///
 /// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. Until then the
-/// reservation is *unsettled*. What reservations give back comes on top of what a plan allows, so it is bounded: at any
-/// moment, the unsettled reservations of a bucket can give back at most [`unsettled`](QuotaTreeBuilder::unsettled)
-/// bursts, two unless set. A reservation beyond this bound is allowed, but gives nothing back.
+/// reservation is *unsettled*. Tokens that reservations give back come on top of what a plan allows, so their number is
+/// bounded: at any moment, the unsettled reservations of a bucket can give back at most
+/// [`unsettled`](QuotaTreeBuilder::unsettled) bursts, two unless set. A reservation beyond this bound is allowed, but
+/// gives nothing back.
 ///
 /// A reservation counts as used in full after its [time-to-live](QuotaTreeBuilder::time_to_live). A leaked reservation
 /// takes up a part of the bound for at most two times-to-live.
@@ -127,7 +130,9 @@ struct Level {
     table: Table<ByPlan>,
     /// The number of buckets that the table was built for: one for each key and dimension.
     capacity: usize,
-    /// Whether the plans of this level guarantee a share of the next level's tokens, instead of limiting calls.
+    /// Whether the plans of this level guarantee a share of the next level's tokens.
+    ///
+    /// Otherwise the plans limit calls.
     is_guarantee: bool,
     /// The part of a burst that is kept for calls within their guarantee at the level before.
     ///

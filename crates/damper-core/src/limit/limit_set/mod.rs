@@ -74,10 +74,10 @@ use settling::Settling;
 /// separate cost from each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
 /// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
 ///
-/// What reservations give back comes on top of what a limit's quota allows, so it is bounded. At any moment, the
-/// unsettled reservations can give back at most [`unsettled`](Self::unsettled) bursts of a limit, two unless set. A
-/// reservation beyond this bound is allowed, but gives nothing back. After its [`time_to_live`](Self::time_to_live) a
-/// reservation counts as used in full.
+/// Tokens that reservations give back come on top of what a limit's quota allows, so their number is bounded. At any
+/// moment, the unsettled reservations can give back at most [`unsettled`](Self::unsettled) bursts of a limit, two
+/// unless set. A reservation beyond this bound is allowed, but gives nothing back. After its
+/// [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
 ///
 /// # Order
 ///
@@ -153,7 +153,9 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<[A; N], C> {
 
 #[cfg(feature = "alloc")]
 impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
-    /// Creates a set of limits whose number is known only at run time, such as those of a configuration file.
+    /// Creates a set of limits whose number is known only at run time.
+    ///
+    /// For example, the limits come from a configuration file.
     ///
     /// # Errors
     ///
@@ -241,7 +243,9 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
 }
 
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Takes a cost from each limit, and a slot from the bulkhead if there is one. It takes all of them, or none.
+    /// Takes a cost from each limit, and a slot from the bulkhead if there is one.
+    ///
+    /// It takes all of them, or none.
     ///
     /// Use it for costs that are known only afterwards. Take an estimate, and [settle](SetReservation::settle) the
     /// reservation when the true cost is known. If a panic or a cancelled future drops the reservation before that, it

@@ -7,7 +7,7 @@ use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// What reservations may still give back to each limit, and the bounds on it.
+/// The tokens that reservations may still give back to each limit, and the bounds on them.
 pub(super) struct Settling<L: Limits> {
     words: L::Each<Unsettled>,
     bounds: UnsettledBounds,

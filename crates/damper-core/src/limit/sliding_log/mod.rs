@@ -253,10 +253,10 @@ impl SlidingLog {
         Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot at `next` on behalf of a thread that took the slot's last token but has not stamped it yet.
+    /// Stamps the slot at `next` on behalf of the thread that took the slot's last token.
     ///
-    /// That token was taken in the previous lap (round of the ring). The slot holds `word`. If the head is no longer
-    /// `head`, this call does nothing.
+    /// That thread took the token in the previous lap (round of the ring), but has not stamped the slot yet. The slot
+    /// holds `word`. If the head is no longer `head`, this call does nothing.
     #[cold]
     fn stamp_on_behalf(
         &self,

@@ -48,7 +48,9 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 /// that set the start.
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// What a slot holds, compared with a token of that slot. The comparison is by *lap*, the round of the ring.
+/// The stamp in a slot, compared with a token of that slot.
+///
+/// The comparison is by *lap*, the round of the ring.
 pub(super) enum Stamp {
     /// The slot was stamped in the lap before the token's.
     LapBefore(u64),

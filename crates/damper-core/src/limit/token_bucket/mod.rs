@@ -36,7 +36,9 @@ use crate::time::Clock;
 #[derive(Debug)]
 pub struct TokenBucket {
     word: OneWord<TokenLine, Drip>,
-    /// Wakes waiting threads after a change of the quota or a refund, because their tokens may then come earlier.
+    /// Wakes waiting threads after a change of the quota or a refund.
+    ///
+    /// The tokens of these threads may then come earlier.
     #[cfg(feature = "std")]
     changes: Signal,
 }

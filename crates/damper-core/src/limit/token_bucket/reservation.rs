@@ -21,7 +21,9 @@ pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     n: u32,
 }
 
-/// The result of an attempt to give back a reservation's unused tokens by moving the bucket's word back.
+/// The result of an attempt to give back a reservation's unused tokens.
+///
+/// The attempt moves the bucket's word back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
     /// The tokens were given back.

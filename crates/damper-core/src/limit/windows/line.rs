@@ -126,9 +126,10 @@ impl WindowLine {
         field.bits().min(u64::BITS - self.timeline.fraction_bits())
     }
 
-    /// Returns whether a word whose window begins `units` after a reading is from before a step back of the clock.
+    /// Returns whether a word was written before the clock stepped back.
     ///
-    /// That is so if `units` exceeds a window plus the clock's `max_step_back`.
+    /// The word's window begins `units` after a reading. The word is from before a step back if `units` exceeds a
+    /// window plus the clock's `max_step_back`.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)

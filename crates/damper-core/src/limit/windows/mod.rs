@@ -148,7 +148,9 @@ pub(super) fn judge(
     }
 }
 
-/// Returns the word after the decision, and the answer. The word is unchanged if nothing is to be written.
+/// Returns the word after the decision, and the answer.
+///
+/// The word is unchanged if nothing is to be written.
 #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
 #[inline(always)]
 fn decide(
