@@ -130,7 +130,8 @@ impl<K: ?Sized> TierChoice<K> {
 
     /// Returns the tier that `set_tier` gave a key, or else `own`.
     ///
-    /// Unlike `of`, it returns `own` even if a `retier` came since `own` was computed.
+    /// Unlike [`of`](Self::of), it does not check whether [`retier`](KeyedLimiter::retier) was called since the
+    /// builder's function returned `own`. So `own` may be out of date.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {

@@ -269,8 +269,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// let rows = RateLimiter::leasing(Quota::per_second(1_000_000), 4_096)?;
     /// let mut lease = rows.lease(1_000)?;
-    /// let query = lease.reserve(500)?; // an estimate
-    /// query.settle(20); // the rows that were read
+    /// let query = lease.reserve(500)?; // an estimate; the lease was empty, so it is filled too
+    /// query.settle(20); // the rows that were read; the lease is full, so the bucket gets the other 480 back
     /// assert_eq!(lease.held(), 1_000);
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())

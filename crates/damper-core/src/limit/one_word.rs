@@ -220,7 +220,8 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Returns what `look` computes from the inputs of a decision. Changes nothing.
     ///
-    /// It does not start the line either, so it is not a first use of the limiter.
+    /// This call does not count as a use of the limiter. So if the limiter is unused, the line of its quota does not
+    /// start now, but at the first real use.
     #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
         let spin_wait = SpinWait::new();

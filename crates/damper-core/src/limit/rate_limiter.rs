@@ -193,7 +193,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Decides about `n` tokens by an earlier [`look`](Self::look) and the clock's reading `now`. Takes nothing.
     ///
-    /// Returns `Ok(None)` if the tokens are available, but only a new decision can take them.
+    /// - `Ok(Some(_))`: the tokens are available. [`take_judged`](Self::take_judged) can take them by a single swap.
+    /// - `Ok(None)`: the look did not suffice, for example because the quota has changed since. The tokens are
+    ///   available by the present state, and `take_judged` decides anew.
+    /// - `Err(_)`: the tokens are not available.
     #[inline]
     pub(crate) fn judge(&self, n: u32, look: Option<Look>, now: u64) -> Result<Option<(JudgedTake, Allowed)>, Denied> {
         match look.map_or(Verdict::Undecided, |look| self.algorithm.judge(look, n, now, &self.clock)) {
@@ -465,7 +468,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// Gives back up to `n` unused tokens and returns how many it gave back.
     ///
     /// The tokens go to the waiters in their order, or to the next call if none waits. Tokens that a full bucket has no
-    /// room for are lost: the result is then less than `n`. If less than a token is missing from a full bucket, only
+    /// room for are lost: the result is then less than `n`. If the bucket has room for only a part of the last token,
     /// that part is given back, and it counts as one token.
     ///
     /// The limiter trusts the caller that the tokens were not used. In any stretch of time, the tokens refunded in it

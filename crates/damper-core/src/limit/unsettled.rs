@@ -118,7 +118,7 @@ pub(crate) struct Unsettled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     parts: u32,
-    /// The generation in which it is counted, modulo 2^20.
+    /// The generation in which the `parts` are counted, modulo 2^20.
     generation: u32,
 }
 

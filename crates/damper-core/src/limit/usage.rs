@@ -18,7 +18,7 @@ pub struct Usage {
     resets_in: Option<Duration>,
 }
 
-/// The number of a quota that counts as the limit.
+/// The number that [`Usage::limit`] returns: the quota's burst, or its limit for a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Basis {

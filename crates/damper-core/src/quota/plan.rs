@@ -82,9 +82,11 @@ const FIRST_CLASS_BITS: u32 = 24;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// How many steps a beat brings, in the format of `Tempo::mult`. Tokens are counted in these steps.
+    /// How many steps a [beat](Beats) brings, in the format of `Tempo::mult`.
+    ///
+    /// A beat is the unit of time. A step is 2^-F tokens, the unit in which tokens are counted.
     mult: u64,
-    /// How many beats a step takes, in the format of `Tempo::inverse`. Tokens are counted in these steps.
+    /// How many [beats](Beats) (units of time) a step (2^-F tokens) takes, in the format of `Tempo::inverse`.
     inverse: u64,
     shape: u64,
     limit: u32,
@@ -92,7 +94,7 @@ pub struct Plan {
     /// How many tokens below empty a bucket may go.
     max_debt: u32,
     tag: NonZeroU8,
-    /// The deepest debt is repaid within 2^`debt_bits` beats.
+    /// The deepest debt is repaid within 2^`debt_bits` [beats](Beats) (units of time).
     debt_bits: u8,
     /// Whether the quota sets `max_debt` itself.
     has_own_max_debt: bool,
@@ -256,7 +258,9 @@ impl Plan {
         L::from_parts(timeline, |index| sizes[index])
     }
 
-    /// Returns the first position, a whole number of steps, that the plan's [`Line`] reaches at `beat` or later.
+    /// Returns the first position that the plan's [`Line`] reaches at `beat` or later.
+    ///
+    /// A position is a number of tokens, counted in steps of 2^-F tokens, where F is the number of fraction bits.
     #[inline]
     pub(crate) const fn position_from(&self, beat: u64) -> u64 {
         // A step takes 2 beats or more, so the line reaches at most one new position in a beat. The result is therefore

@@ -5,12 +5,18 @@
 //! step, 2^-F of a token (or window), is a *unit*. Positions have 64 bits and wrap. So only the difference of two
 //! positions has a meaning, as a signed number.
 //!
-//! **F** is the largest number that meets two bounds. A tick of the clock brings at most 4 units. The deepest debt is
-//! below 2^61 units (2^54 if positions are stored in 56 bits, 2^58 on a line of windows).
+//! **F** is the largest number that meets two bounds, both under the first quota and under the largest later one:
 //!
-//! - A tick then brings more than 2 units, unless the deepest debt takes decades to refill. A position is rounded down
+//! - A tick of the clock brings at most 4 units.
+//! - The deepest debt is below 2^61 units (2^54 if positions are stored in 56 bits, 2^58 on a line of windows).
+//!
+//! If neither quota brings anything at a tick, F is at most 28. The bounds have these effects:
+//!
+//! - Under the faster quota a tick brings more than 2 units, unless the deepest debt takes very long to refill. With
+//!   nanosecond ticks, that is 18 years (52 days in 56 bits, 2 years on a line of windows). A position is rounded down
 //!   to units, so it is off by less than half a tick.
-//! - With nanosecond ticks, positions wrap after more than a century.
+//! - With nanosecond ticks, positions wrap after more than a century (208 days in 56 bits). After a change to a faster
+//!   quota, they wrap sooner.
 //! - If a tick brings more than 4 whole tokens, F is 0. Positions then wrap after 2^64 tokens.
 //! - If a bucket is unused for more than half of the time after which positions wrap, it may seem to be in debt. It is
 //!   then [healed](super::live), as after a backward step of the clock.
@@ -23,11 +29,11 @@
 //! | what | accuracy | reason |
 //! |---|---|---|
 //! | a wait | exact to the tick | A wait counts from a reading of the clock. It takes into account the *part* of a unit that the line had reached beyond its position at the reading. |
-//! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line has to continue from the part of a unit that the old line had reached. For this it starts a whole number of ticks before the change. The rest of the part is less than a tick brings (unless the line stands still). `behind` keeps this rest for the next change. So the token is late by less than a tick. Rounding its time up to a tick adds less than another tick. |
-//! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. The next change of the line adds `behind`. |
+//! | a token | late by less than two ticks after a change of the quota, otherwise never late | The new line has to include the part of a unit that the old line had reached. For this it starts a whole number of ticks before the change. These ticks bring at most that part. The amount that they bring too little is called `behind`. It is less than a tick brings, unless the quota refills nothing or almost nothing. The new line lacks it until the next change, so the token is late by less than a tick. Rounding the token's time up to a tick adds less than another tick. |
+//! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down by less than a unit. A change of the quota then adds the old line's `behind`, which is less than a tick of that line brings. |
 //!
-//! **The shape** of a line packs F, the frequency of its clock, the shifts of its two scale factors and two marks into
-//! one word:
+//! **The shape** of a line packs F, the frequency of its clock, the shifts of its two scale factors and the marks
+//! LINE and UNLIMITED into one word:
 //!
 //! ```text
 //!  63           58 57      26 25  15   14      13        12            6 5    0
@@ -263,7 +269,8 @@ impl Timeline {
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
-        // `brought` is the part of the next unit that `old` has reached, plus the part by which `old` lags behind. The
+        // `brought` is the part of a unit from which the new line continues. It is the part that `old` has reached
+        // beyond its position, plus `old.behind`, the part that `old` did not take over from the line before it. The
         // sum may reach a whole unit.
         let (brought, is_whole) = old.tempo.part().overflowing_add(old.behind);
         // `tick` is the amount that a tick of this line brings, in 2^-64 units. It is at most 2^126.
@@ -401,15 +408,15 @@ impl Timeline {
 /// The two cases share fields. An `enum` would make a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tempo {
-    /// Units per tick: `units = ticks * mult >> SHIFT`. A unit is 2^-F of a token or window.
+    /// Units per tick: `units = ticks * mult >> SHIFT`.
     ///
-    /// In a tempo without a line, this is the first known wait, in ticks.
+    /// A unit is 2^-F of a token or window, where F is the number of fraction bits. In a tempo that holds two
+    /// [known](Tempo::known) waits instead of a line, `mult` is the first of them, in ticks.
     pub(super) mult: u64,
     /// Ticks per unit, rounded up: `ticks = units * inverse >> INVERSE_SHIFT`.
     ///
-    /// A unit is 2^-F of a token or window.
-    ///
-    /// In a tempo without a line, this is the second known wait, in ticks.
+    /// A unit is 2^-F of a token or window, where F is the number of fraction bits. In a tempo that holds two
+    /// [known](Tempo::known) waits instead of a line, `inverse` is the second of them, in ticks.
     pub(super) inverse: u64,
     /// The lowest 64 bits of `ticks * mult` at the last reading.
     ///

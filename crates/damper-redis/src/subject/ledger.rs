@@ -9,10 +9,11 @@ use crate::script::{Level, Limit, Sighting};
 /// How long a limit can still count as used up after it was empty, in µs.
 const USED_UP: u64 = 1_000_000;
 
-/// The largest number of early requests in a second.
+/// A second divided by the time for which the tokens of an early command should last: 5 ms.
 ///
-/// A request is early if it asks for leased tokens before the usual time. It goes out only if the server has the tokens
-/// that this process spends in `1 / EARLY` seconds.
+/// A command is early if it asks the server for tokens before [`Ledger::request_from`], the usual time. It is sent only
+/// if the server had enough tokens, as of the last reply: at least those that this process spends in `1 / EARLY`
+/// seconds. With fewer tokens, the next command would follow too soon.
 const EARLY: u64 = 200;
 
 /// How long the subject does not lease after a reply came too late to use its tokens, in µs.
@@ -97,7 +98,9 @@ pub(super) struct Ledger {
     pub(super) is_failing: bool,
     /// Whether a check found too few tokens in the lease since the last request for more.
     pub(super) ran_dry: bool,
-    /// The number of tokens that the lease should have held after the last request; 0 after a loss.
+    /// The number of tokens that the lease should have held after the last request.
+    ///
+    /// It is 0 if no request was made since the subject began to lease, or since a command was lost.
     pub(super) last_target: u32,
     /// The number of tokens left in the lease at which a request for more is sent.
     pub(super) low: u32,

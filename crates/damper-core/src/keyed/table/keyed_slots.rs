@@ -26,7 +26,10 @@ const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {
-        /// Creates vacant slots: 1 to 2^28 - 1 sets, with 1 to 64 shared words each.
+        /// Creates `SETS` sets of vacant slots, with `SHARED` shared words for each set.
+        ///
+        /// A set has four slots. Keys without a slot use the shared words. `SETS` must be from 1 to 2^28 - 1, and
+        /// `SHARED` from 1 to 64. Other numbers do not compile.
         #[must_use]
         pub const fn new() -> Self {
             const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };

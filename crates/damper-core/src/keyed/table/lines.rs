@@ -83,6 +83,9 @@ pub(super) const SEVERAL: u64 = 0;
 const MOST_TAG: u64 = (1 << (HIGH_BITS + LOW.bits())) - 1;
 
 /// A fixed word of the keyed table, below its LEVEL.
+///
+/// The field is the short form of a key's tag. It takes the place of TIER and LOW, which the other words have below
+/// their LEVEL.
 const FIXED_TAG: Field = Field::lowest(8);
 
 /// Returns `word` for storing, or a word that owes one unit more if `word` is 0.

@@ -7,8 +7,8 @@
 //!
 //! - A *slot* is the place in the table for the bucket of one key.
 //! - A *line* ([`Line`]) belongs to a quota. It turns a reading of the clock into a *position*.
-//! - A *word* is the state of a bucket, on the line of its quota. A slot stores a part of the word, the *level*
-//!   ([`PerKey`]).
+//! - A *word* is the state of a bucket, on the line of its quota. A slot stores only a part of it, the *level*
+//!   ([`PerKey`]). The level, the tier and a version are packed in one atomic, the *slot's word*.
 //! - A bucket *owes* the tokens that were taken from it and are not refilled yet. It is *idle* if it owes none. It is
 //!   *below empty* if it owes more than a burst, for example because callers took tokens in advance.
 //! - A slot is *claimed* while it changes its owner.
@@ -298,13 +298,16 @@ impl<A> Table<A> {
 impl<A: PerKey> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// If calls bring plans, all tiers have the same line, so this method serves all of them.
+    /// If the quota comes with each call, as a [`Plan`](crate::Plan), all tiers have the line of the first tier. Then
+    /// this method serves the keys of all tiers.
     ///
     /// It returns `None` if only the slow path can decide:
     ///
     /// - The slot's word has changed since it was loaded, or the swap failed spuriously.
     /// - The bucket is below empty.
-    /// - The demand asks for no tokens, or may leave a deeper debt than the tier knows of.
+    /// - The demand asks for no tokens.
+    /// - The call's plan allows a deeper debt than any that was announced to the tier
+    ///   ([`expect_debt_of`](Tier::expect_debt_of)).
     /// - The quota has no limit, was not used yet, or changed meanwhile.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]

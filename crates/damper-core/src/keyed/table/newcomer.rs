@@ -60,7 +60,10 @@ pub enum WhenFull {
     EvictLeastIndebted,
 }
 
-/// With at least this many free slots, a newcomer's first set wins every tie with the second set.
+/// With at least this many free slots, the first set of a newcomer wins every tie with the second.
+///
+/// The hash of a newcomer (a key without a slot) names two sets of slots. They tie if their best slots have the same
+/// [`Rank`].
 const ENOUGH: u32 = 2;
 
 /// A slot that a newcomer may get.

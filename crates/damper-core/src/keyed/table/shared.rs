@@ -119,7 +119,7 @@ pub(super) enum Place {
 pub(super) struct SharedOrigin {
     tier: u8,
     place: Place,
-    /// The lock's `Counts::generation` before the take.
+    /// The lock's `Counts::generation` before the take: how often its words had copied or moved debts.
     generation: u32,
     /// The lock's `Counts::clears` before the take: how often its words had been cleared.
     pub(super) clears: u32,

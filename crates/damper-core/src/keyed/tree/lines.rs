@@ -47,7 +47,8 @@ use core::task::Waker;
 
 /// A call gets a place in a line only if more than this many places are free for each call in the line.
 ///
-/// So one line takes at most a fifth of all places. Ten greedy users leave `(4/5)^10`, a tenth of them, to the others.
+/// So one line takes at most a fifth of all places, rounded up. Ten greedy users leave `(4/5)^10`, a tenth of the
+/// places, to the others.
 const PART_OF_FREE_PLACES: usize = 4;
 
 /// Identifies a bucket by its level and by a fingerprint of the key and the dimension.

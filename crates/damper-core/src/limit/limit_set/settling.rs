@@ -7,7 +7,9 @@ use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// The tokens that reservations may still give back to each limit, and the bounds on them.
+/// The tokens that reservations may still give back to each limit.
+///
+/// The `bounds` say how many tokens that may be, and for how long a reservation may give tokens back.
 pub(super) struct Settling<L: Limits> {
     words: L::Each<Unsettled>,
     bounds: UnsettledBounds,

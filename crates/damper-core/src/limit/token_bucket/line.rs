@@ -176,7 +176,9 @@ impl TokenLine {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
     }
 
-    /// Returns the word as [`roll_back`](Self::roll_back) does, and gives tokens back even below empty.
+    /// Returns the word as [`roll_back`](Self::roll_back) does, even while the bucket is below empty.
+    ///
+    /// `roll_back` gives nothing back to such a bucket.
     #[inline]
     pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
@@ -211,6 +213,8 @@ impl TokenLine {
     }
 
     /// Returns the part of `n` tokens that a bucket has room for, in units.
+    ///
+    /// Units are fixed-point fractions of a token. A bucket may have room for only a part of a token.
     #[inline]
     pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
         let missing = Self::debt(word, at);

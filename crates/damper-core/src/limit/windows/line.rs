@@ -33,7 +33,9 @@ use core::time::Duration;
 /// position's 64 bits, and at least 4 of the 61 bits of a stamp in a sliding log.
 const DEBT_BITS: u32 = 58;
 
-/// The line of windows of a quota.
+/// The line of a quota whose tokens are counted in windows.
+///
+/// It gives each reading of the clock a position: the number of windows up to then, in fixed point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLine {
     timeline: Timeline,
@@ -152,7 +154,8 @@ pub(in crate::limit) struct CountedWindow {
 impl CountedWindow {
     /// Returns the window in which a decision at the position `at` counts.
     ///
-    /// `number` is the window that the word counts, as the word stores it in `field`.
+    /// `number` is the value of `field` in the limiter's word. It is the number of the window whose tokens the word
+    /// counts.
     #[inline]
     pub(in crate::limit) fn of(line: &WindowLine, at: u64, number: u64, field: Field, clock: &impl Clock) -> Self {
         let window = line.window();
