@@ -235,12 +235,11 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
     }
 }
 
-/// The quota that limiters of settings have [room](RateLimiter::up_to) for, so that a reload can set any burst.
+/// The quota that limiters of settings have [room](RateLimiter::up_to) for.
 ///
-/// Without it the largest burst would depend on the first quota and on the machine's clock. It is slow, because its rate
-/// would make the steps larger in which the tokens of slow quotas are counted. With this burst a step is a token
-/// divided by 2^27, and a reload can raise a slow quota to 30,000/s.
-pub(crate) const ROOM: Quota = Quota::per_hour(1).burst(Kind::MAX_RATE);
+/// A reload can then set any burst, and any rate up to 100,000/s. Without it, both would be bounded by the first quota and
+/// by the frequency of the machine's clock. In return, tokens are counted in steps of about a token divided by 2^25.
+pub(crate) const ROOM: Quota = Quota::per_second(100).burst(Kind::MAX_RATE);
 
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
 fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {

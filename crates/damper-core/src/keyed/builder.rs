@@ -257,7 +257,17 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     fn with_algorithm<B>(self) -> KeyedLimiterBuilder<K, C, S, B> {
         let Self { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+        KeyedLimiterBuilder {
+            quota,
+            tiers,
+            largest,
+            sizes,
+            when_full,
+            alignment,
+            clock,
+            hasher,
+            algorithm: PhantomData,
+        }
     }
 
     /// Sets how many keys the table is sized for.

@@ -22,6 +22,7 @@
 use super::lease::{beside, set_aside, with_budget};
 use super::{Algorithm, Denied, Limiter, TokenBucket, Usage};
 use crate::OutOfRange;
+use crate::gate::Forecast;
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};
 use crate::time::{Clock, DefaultClock, Monotonic};
@@ -241,6 +242,20 @@ impl<C: Clock> Limiter for Striped<C> {
 
     fn usage(&self) -> Usage {
         self.peek()
+    }
+
+    /// Returns what a call of this thread would get: each thread has a stripe of its own, which it asks first.
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        let stripe = Stripe(&self.stripes[affinity::preferred_of(self.stripes.len())]);
+        if u64::from(n) <= TOKENS.get(stripe.load()) {
+            return Forecast::Pass(None);
+        }
+        let refusal = |n| self.bucket.has(n, &self.clock).err();
+        match refusal(n) {
+            Some(denied) if !denied.exceeds_burst() => refusal(n.saturating_sub(self.held())),
+            answer => answer,
+        }
+        .into()
     }
 }
 
