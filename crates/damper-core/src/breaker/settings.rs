@@ -507,8 +507,9 @@ impl Settings for BreakerSettings<'_> {
     }
 }
 
-/// Returns the microseconds since the recorded start of a state; 0 if the clock stepped back to before it.
+/// Returns the microseconds since the recorded start of a state.
 ///
+/// They are 0 if the clock stepped back to before it.
 /// The record has fewer bits than the clock's reading, so both wrap.
 fn elapsed(since: u64, now: MicrosReading) -> u64 {
     u64::try_from(SINCE.ahead(now.micros, since)).unwrap_or(0)

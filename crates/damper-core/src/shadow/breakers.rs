@@ -59,7 +59,9 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
 }
 
 impl<B, S: Breaker> Shadowed<B, S> {
-    /// Returns a guard that frees the candidate's place of a probe if a listener of the breaker in force panics.
+    /// Returns a guard that frees the candidate's place of a probe.
+    ///
+    /// It does so if a listener of the breaker in force panics.
     fn place_of(&self, candidate: Option<S::Ticket>) -> OnUnwind<impl FnMut()> {
         OnUnwind(move || {
             if let Some(ticket) = candidate {

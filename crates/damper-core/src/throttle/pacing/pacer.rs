@@ -13,7 +13,9 @@ use core::time::Duration;
 /// The default of the longest hint: an hour.
 const DEFAULT_MAX_HINT: u64 = 60 * 60 * 1_000_000;
 
-/// The longest time that a thread's reading of the clock may lie before the begin of a pause that the thread sees: 10 s.
+/// The largest lag of a thread's reading of the clock: 10 s.
+///
+/// Such a reading may lie before the begin of a pause that the thread sees.
 const MOST_LAG: u64 = 10_000_000;
 
 /// Paces the calls of a client to a rate-limited service.

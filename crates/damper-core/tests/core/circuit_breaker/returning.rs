@@ -3,7 +3,7 @@
 use super::{COOLDOWN, build, by_rate, micros, millis, secs, trip};
 use crate::models::cases::cases;
 use damper::breaker::{Cause, Permit, State, StateChange, Verdict};
-use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Ramp};
+use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Quota, Ramp};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -230,6 +230,13 @@ fn rest_of_a_probe_counts() {
     assert_eq!(breaker.state(), State::Returning);
     stream.failure();
     assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn unlimited_quota_needs_no_ramp() {
+    assert_eq!(RAMP.quota_at(Quota::UNLIMITED, Duration::ZERO), Quota::UNLIMITED);
+    let nothing = RAMP.quota_at(Quota::per_second(0).burst(1_000), secs(15));
+    assert_eq!((nothing.limit(), nothing.burst_size()), (0, 10));
 }
 
 #[test]
