@@ -3,7 +3,7 @@
 use crate::live::{Reload, set_quota};
 #[cfg(feature = "tokio")]
 use crate::settings::MeshClientSettings;
-use crate::settings::{MeshAlgorithm, MeshSettings};
+use crate::settings::{MeshAlgorithm, MeshSettings, ROOM};
 use damper_core::Clock;
 use damper_core::Quota;
 use damper_core::keyed::KeyedLimiter;
@@ -24,8 +24,11 @@ impl MeshSettings {
     ///
     /// It makes token buckets, whatever the `algorithm` is. The program may choose another one.
     pub fn scopes_builder(&self) -> ScopesBuilder {
-        let mut builder =
-            Scopes::builder().capacity(self.max_keys() as usize).aligned_to(self.alignment()).warnings(self.warnings());
+        let mut builder = Scopes::builder()
+            .up_to(ROOM)
+            .capacity(self.max_keys() as usize)
+            .aligned_to(self.alignment())
+            .warnings(self.warnings());
         if let Some(quota) = self.global() {
             builder = builder.global(quota);
         }
@@ -232,7 +235,7 @@ fn check<A: KeyedAlgorithm>(before: Option<Quota>, after: Option<Quota>, name: &
     match (before, after) {
         (None, None) => Ok(()),
         (Some(before), Some(after)) => {
-            let probe = KeyedLimiter::<str>::builder(before).algorithm::<A>().capacity(1).build();
+            let probe = KeyedLimiter::<str>::builder(before).up_to(ROOM).algorithm::<A>().capacity(1).build();
             let probe = probe.map_err(|error| error.to_string())?;
             probe.set_quota(after).map_err(|error| format!("{name}: {error}"))
         }

@@ -102,7 +102,7 @@ impl Ramp {
     /// Returns the quota that warms up to `full`, so long after the start.
     ///
     /// It has the same limit in a longer window, rounded up to nanoseconds, and the share of the burst, rounded down to at least one
-    /// token. After the ramp it is `full`. A quota that is unlimited or brings nothing stays as it is.
+    /// token. After the ramp it is `full`. An unlimited quota stays as it is. Of one that brings nothing the burst grows.
     ///
     /// Set it again and again, for example ten times in the ramp: between two changes the quota does not grow. Use a token bucket, or
     /// another algorithm without windows, because the windows become longer.
@@ -132,7 +132,7 @@ impl Ramp {
     /// ```
     pub fn quota_at(&self, full: Quota, elapsed: Duration) -> Quota {
         let parts = self.parts_at(elapsed);
-        if parts == WHOLE {
+        if parts == WHOLE || full.is_unlimited() {
             return full;
         }
         let (burst, window) = (full.burst_size(), u128::from(full.window_nanos()));

@@ -4,7 +4,7 @@ use super::SettingChange;
 use crate::plans::Plans;
 use crate::settings::{
     AdaptiveLimitSettings, AdmissionSettings, BulkheadSettings, CircuitBreakerSettings, ClientDeadlineSettings,
-    ClientRateLimitSettings, HedgeSettings, RateLimitSettings, RetryBudgetSettings, RetrySettings,
+    ClientRateLimitSettings, HedgeSettings, ROOM, RateLimitSettings, RetryBudgetSettings, RetrySettings,
     ServerDeadlineSettings, ThrottleSettings, TreeSettings,
 };
 use damper_core::breaker::{CircuitBreaker, KeyedCircuitBreaker, OnStateChange, SetConfigError};
@@ -123,7 +123,7 @@ trait Probe: Algorithm + Sized {
 
 impl Probe for TokenBucket {
     fn of(quota: Quota) -> Result<Self, String> {
-        Ok(Self::new(quota))
+        Ok(Self::new(quota).up_to(ROOM))
     }
 }
 
@@ -160,7 +160,7 @@ fn check_quota<A: Probe>(start: Quota, new: Quota) -> Result<(), String> {
 /// Tries the settings of a section on a keyed limiter built in the same way.
 fn check_keyed<A: KeyedAlgorithm>(start: &RateLimitSettings, new: &RateLimitSettings) -> Result<(), String> {
     let check = |start: Quota, new: Quota| {
-        let probe = KeyedLimiter::<str>::builder(start).algorithm::<A>().capacity(1).build();
+        let probe = KeyedLimiter::<str>::builder(start).up_to(ROOM).algorithm::<A>().capacity(1).build();
         let probe = probe.map_err(|error| error.to_string())?;
         probe.set_quota(new).map_err(|error| error.to_string())
     };

@@ -40,7 +40,7 @@ pub(crate) use pacing::ConfiguredStrategy;
 pub use pacing::PacingSettings;
 pub use rate_limit::{ClientRateLimitSettings, RateLimitSettings};
 #[cfg(feature = "http")]
-pub(crate) use rate_limit::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader};
+pub(crate) use rate_limit::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, ROOM};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub(crate) use stack::{ClientConcurrency, ServerConcurrency};

@@ -235,6 +235,12 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
     }
 }
 
+/// The quota that limiters of settings have [room](RateLimiter::up_to) for.
+///
+/// A reload can then set any burst, and any rate up to 100,000/s. Without it, both would be bounded by the first quota and
+/// by the frequency of the machine's clock. In return, tokens are counted in steps of about a token divided by 2^25.
+pub(crate) const ROOM: Quota = Quota::per_second(100).burst(Kind::MAX_RATE);
+
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
 fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
     let quota = if per_second.fract() == 0.0 || per_second >= 1_000.0 {
@@ -295,7 +301,7 @@ impl RateLimitSettings {
     /// marks, and the `algorithm`, which [`any_limiter`](Self::any_limiter) applies too.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
-        RateLimiter::new(self.effective_quota())
+        RateLimiter::new(self.effective_quota()).up_to(ROOM)
     }
 
     /// Builds a limiter for all requests together that counts by the `algorithm`.
@@ -352,6 +358,7 @@ impl RateLimitSettings {
     /// and other settings of the program.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota())
+            .up_to(ROOM)
             .capacity(self.max_keys as usize)
             .when_full(self.when_full)
             .aligned_to(self.alignment)
@@ -375,6 +382,6 @@ impl ClientRateLimitSettings {
     /// `http` and `tokio` do so.
     #[must_use]
     pub fn limiter(&self) -> RateLimiter {
-        RateLimiter::new(self.effective_quota())
+        RateLimiter::new(self.effective_quota()).up_to(ROOM)
     }
 }

@@ -103,6 +103,41 @@ fn a_reload_changes_the_quota_of_a_named_tier_but_not_its_name() {
     assert!(error.ends_with("other names of tiers need a restart"), "{error}");
 }
 
+/// Whatever the first quota and the frequency of the machine's clock are.
+#[test]
+fn a_reload_can_set_the_largest_burst() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("largest_burst.toml");
+    let write = |quota: &str| {
+        let client = format!("[client.http]\nratelimit.quota = '{quota}'\n");
+        let server = format!("[server.http.ratelimit]\nquota = '{quota}'\nkey = 'client'\ntiers.pro = '{quota}'\n");
+        let grpc = format!("[server.grpc.ratelimit]\nquota = '{quota}'\nkey = 'client'\n");
+        let mesh = format!("[server.mesh]\nuser = '{quota}'\n");
+        std::fs::write(&file, [client, server, grpc, mesh].concat()).unwrap();
+    };
+    write("1/30d");
+    let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
+    let settings = reloader.settings();
+    let ratelimit = &settings.server.http.ratelimit;
+    let tiers = ratelimit.keyed_builder::<str>().tiers(ratelimit.tiers(), |_| 1).build().unwrap();
+    let (tiers, scopes) = (std::sync::Arc::new(tiers), std::sync::Arc::new(settings.server.mesh.scopes().unwrap()));
+    let of_client = settings.server.grpc.ratelimit.limit().unwrap();
+    let all = std::sync::Arc::new(settings.client.http.ratelimit.limiter());
+    let reloader = reloader
+        .bind(|settings| &settings.server.http.ratelimit, std::sync::Arc::clone(&tiers))
+        .bind(|settings| &settings.server.grpc.ratelimit, of_client.clone())
+        .bind(|settings| &settings.server.mesh, std::sync::Arc::clone(&scopes))
+        .bind(|settings| &settings.client.http.ratelimit, std::sync::Arc::clone(&all));
+    for quota in ["1000/30d burst 10000000", "1/h burst 10000000", "100000/s", "1/30d", "10000000/30d"] {
+        write(quota);
+        reloader.reload().unwrap();
+        let quota = quota.parse::<Quota>().unwrap();
+        let user = scopes.limiter(damper_mesh::Scope::User).unwrap();
+        let quotas = [tiers.quota(), tiers.tier_quota(1).unwrap(), of_client.quota(), user.quota(), all.quota()];
+        assert_eq!(quotas, [quota; 5]);
+    }
+    assert!(tiers.check_n("acme", 9_000_000).is_ok());
+}
+
 #[test]
 fn windows_begin_where_the_alignment_says() {
     for algorithm in ["fixed_window", "sliding_counter"] {

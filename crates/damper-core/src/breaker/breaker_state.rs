@@ -18,7 +18,7 @@ use super::state_word::{Generation, StateWord};
 use crate::sync::{AtomicU64, Field, Ordering, const_unless_loom, fence};
 
 /// The word beside a breaker's: since when it is half-open or returning.
-const SINCE: Field = Field::lowest(51);
+pub(super) const SINCE: Field = Field::lowest(51);
 const GENERATION: Field = SINCE.then(Generation::BITS);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 

@@ -321,9 +321,28 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     pub fn refusal(&self) -> Option<CircuitOpen> {
         match self.closed_generation() {
             Ok(_) => None,
-            Err(current) => self.refusal_slow(current),
+            Err(current) => self.refusal_slow(current, RefusalOf::NextCall),
         }
     }
+
+    /// Returns the refusal that every call would get now, until time passes or another call ends.
+    ///
+    /// A caller that asks this before each call need not make the calls that it refuses. `None` where only a call that asks
+    /// for admission takes a turn of a ramp, or ends a half-open state that has lasted too long.
+    #[inline]
+    pub(crate) fn refusal_of_every_call(&self) -> Option<CircuitOpen> {
+        match self.closed_generation() {
+            Ok(_) => None,
+            Err(current) => self.refusal_slow(current, RefusalOf::EveryCall),
+        }
+    }
+}
+
+/// Which calls a refusal is about that is returned without a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum RefusalOf {
+    NextCall,
+    EveryCall,
 }
 
 /// Makes one call if `breaker` lets it pass, and records the verdict of `classify` on it.
@@ -354,7 +373,7 @@ pub(crate) fn guarded_call<B: Breaker, T, E>(
 }
 
 /// Calls its function if a panic unwinds through its scope. Code that returns forgets it.
-struct OnUnwind<F: FnMut()>(F);
+pub(crate) struct OnUnwind<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for OnUnwind<F> {
     #[inline]
@@ -421,7 +440,7 @@ impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
 
 impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     #[cold]
-    fn refusal_slow(&self, mut current: Snapshot) -> Option<CircuitOpen> {
+    fn refusal_slow(&self, mut current: Snapshot, of: RefusalOf) -> Option<CircuitOpen> {
         while !self.is_metrics_only() {
             let settings = self.settings();
             let decision = settings.admit(current, || self.now(), || self.cooldown(Duration::ZERO));
@@ -429,6 +448,7 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
                 match decision {
                     CallDecision::Pass | CallDecision::Probe(_) => return None,
                     CallDecision::Refuse(open) => return Some(open),
+                    _ if of == RefusalOf::EveryCall => return None,
                     CallDecision::Share(Share { stage, seed }) => {
                         let passes = self.turns.peek(stage.parts, seed);
                         return (!passes).then(|| CircuitOpen::returning(stage.grows_in));

@@ -70,7 +70,7 @@ mod wrapping_micros;
 
 pub use crate::call_error::CallError;
 pub use circuit_breaker::CircuitBreaker;
-pub(crate) use circuit_breaker::guarded_call;
+pub(crate) use circuit_breaker::{OnUnwind, guarded_call};
 pub use config::{BreakerConfig, BreakerConfigBuilder};
 pub(crate) use error::source_of;
 pub use error::{CircuitOpen, SetConfigError};

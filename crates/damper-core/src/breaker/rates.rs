@@ -95,7 +95,8 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
             let (rates, now) = (settings.record.window(), self.now());
             let reopens = match current.phase() {
                 Phase::Closed { .. } => Some(0),
-                Phase::Returning { .. } => Some(current.reopens() + 1),
+                // Results that arrive after the ramp do not count.
+                Phase::Returning { .. } if settings.share(current, now).is_some() => Some(current.reopens() + 1),
                 _ => None,
             };
             let next = settings.opened(current, reopens.unwrap_or(0), now, self.cooldown(retry_after));

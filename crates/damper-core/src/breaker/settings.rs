@@ -27,7 +27,7 @@
 
 use super::BreakerConfig;
 use super::Cause;
-use super::breaker_state::BreakerState;
+use super::breaker_state::{BreakerState, SINCE};
 use super::state_machine::{ProbeLimits, Settings, Share};
 use super::state_word::{Generation, Snapshot};
 use super::window::{OutcomeCounts, WindowShape};
@@ -491,7 +491,7 @@ impl Settings for BreakerSettings<'_> {
 
     fn is_half_open_over(self, current: Snapshot<u64>, now: MicrosReading) -> bool {
         let since = self.state.since(current.generation());
-        since.is_some_and(|since| now.micros.saturating_sub(since) >= self.max_half_open())
+        since.is_some_and(|since| elapsed(since, now) >= self.max_half_open())
     }
 
     #[inline]
@@ -502,9 +502,17 @@ impl Settings for BreakerSettings<'_> {
     fn share(self, current: Snapshot<u64>, now: MicrosReading) -> Option<Share> {
         // Until the start is recorded, the ramp is at its beginning.
         let since = self.state.since(current.generation()).unwrap_or(now.micros);
-        let stage = self.ramp()?.stage_at(now.micros.saturating_sub(since))?;
+        let stage = self.ramp()?.stage_at(elapsed(since, now))?;
         Some(Share { stage, seed: random::scatter(current.generation().to_bits().into(), since) })
     }
+}
+
+/// Returns the microseconds since the recorded start of a state.
+///
+/// They are 0 if the clock stepped back to before it.
+/// The record has fewer bits than the clock's reading, so both wrap.
+fn elapsed(since: u64, now: MicrosReading) -> u64 {
+    u64::try_from(SINCE.ahead(now.micros, since)).unwrap_or(0)
 }
 
 const fn percent(rate: Option<u32>) -> u64 {

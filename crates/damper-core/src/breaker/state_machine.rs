@@ -185,8 +185,8 @@ pub(crate) trait Settings: Copy {
         if let Some(next) = self.counted_failure(current) {
             return next;
         }
-        let reopens = match current.phase() {
-            Phase::Closed { .. } => 0,
+        let (reopens, now) = match current.phase() {
+            Phase::Closed { .. } => (0, now()),
             Phase::HalfOpen(probes) => {
                 let in_flight = probes.in_flight.saturating_sub(1);
                 let probes = Probes { in_flight, failed: probes.failed + 1, ..probes };
@@ -196,21 +196,26 @@ pub(crate) trait Settings: Copy {
                 {
                     return self.after_probe(current, probes);
                 }
-                current.reopens() + 1
+                (current.reopens() + 1, now())
             }
             Phase::Returning { failures } => {
                 let failures = failures.saturating_add(1);
                 if self.failure_threshold().is_none_or(|threshold| failures < threshold) {
                     return current.with(Phase::Returning { failures });
                 }
-                current.reopens() + 1
+                let now = now();
+                // No call has come since the ramp ended. A result that arrives after it does not count.
+                if self.share(current, now).is_none() {
+                    return current.transition_to(0, Phase::Closed { failures: 0 });
+                }
+                (current.reopens() + 1, now)
             }
             Phase::Disabled { failures } => {
                 return current.with(Phase::Disabled { failures: failures.saturating_add(1) });
             }
             Phase::Open { .. } | Phase::ForcedOpen | Phase::ForcedClosed => return current,
         };
-        self.opened(current, reopens, now(), request)
+        self.opened(current, reopens, now, request)
     }
 
     /// Returns the open state after `reopens` reopenings.

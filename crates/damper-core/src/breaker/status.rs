@@ -170,9 +170,9 @@ impl BreakerStatus {
         self.parts.map(share_of)
     }
 
-    /// Returns whether a new breaker in its place would behave differently.
+    /// Returns whether the breaker is in a state that a new breaker in its place would not be in.
     ///
-    /// Use it for [`BoundedStore::keep_if`](crate::BoundedStore::keep_if) of a store of breakers.
+    /// The failures that a closed breaker has counted so far do not matter. Use it for [`BoundedStore::keep_if`](crate::BoundedStore::keep_if) of a store of breakers.
     #[must_use]
     pub fn is_worth_keeping(&self) -> bool {
         match self.state() {

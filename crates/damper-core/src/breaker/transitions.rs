@@ -1,9 +1,11 @@
 //! The changes of a breaker's word, by compare-and-swap.
 
+use super::circuit_breaker::OnUnwind;
 use super::state_machine::{CallDecision, Settings, Share};
 use super::state_word::{Generation, Phase, Snapshot, StateWord, Word};
 use super::{Cause, CircuitOpen, State};
 use crate::sync::SpinWait;
+use core::mem;
 use core::time::Duration;
 
 /// A breaker of either width: its word, its settings and its clock. The trait provides the changes.
@@ -82,7 +84,11 @@ pub(crate) trait Transitions {
                 match decision {
                     CallDecision::Pass => return Ok(current.generation()),
                     CallDecision::Probe(next) => {
-                        if self.replace(current, next, None) {
+                        // If the listener of the change panics, no permit exists that would free the probe's place.
+                        let place = OnUnwind(|| self.released(next.generation()));
+                        let is_taken = self.replace(current, next, None);
+                        mem::forget(place);
+                        if is_taken {
                             return Ok(next.generation());
                         }
                     }

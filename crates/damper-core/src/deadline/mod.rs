@@ -106,9 +106,14 @@ impl<C: Clock> Deadline<C> {
     /// (146 years of nanoseconds).
     #[must_use]
     pub fn with_clock(duration: Duration, clock: C) -> Self {
+        Self::after_tick(clock.now(), duration, clock)
+    }
+
+    /// Returns the deadline this far ahead of a reading of `clock`.
+    fn after_tick(now: u64, duration: Duration, clock: C) -> Self {
         let ticks = ticks_in(duration, &clock);
         let specified = u64::try_from(duration.as_nanos()).unwrap_or(LONGEST).min(LONGEST);
-        Self { expires: clock.now().wrapping_add(ticks), specified, clock }
+        Self { expires: now.wrapping_add(ticks), specified, clock }
     }
 
     /// Returns a deadline on `clock` that never passes.
@@ -134,7 +139,11 @@ impl<C: Clock> Deadline<C> {
     /// It is zero once the deadline has passed, and [`Duration::MAX`] if it never does.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        let Some(left) = self.ticks_left() else { return Duration::MAX };
+        self.ticks_left().map_or(Duration::MAX, |left| self.remaining_of(left))
+    }
+
+    /// Returns the remaining time if so many ticks are left.
+    fn remaining_of(&self, left: i64) -> Duration {
         let nanos = match (left, self.clock.frequency()) {
             (..=0, _) => 0,
             (_, 0) => self.specified,
@@ -152,7 +161,11 @@ impl<C: Clock> Deadline<C> {
     /// It is zero for a deadline that never passes.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
-        let Some(left) = self.ticks_left() else { return Duration::ZERO };
+        self.ticks_left().map_or(Duration::ZERO, |left| self.elapsed_of(left))
+    }
+
+    /// Returns the time since the deadline was set, if so many ticks are left.
+    fn elapsed_of(&self, left: i64) -> Duration {
         let overdue = match (left, self.clock.frequency()) {
             (1.., _) | (_, 0) => 0,
             (left, frequency) => {
@@ -160,7 +173,7 @@ impl<C: Clock> Deadline<C> {
                 u64::try_from(nanos).unwrap_or(u64::MAX)
             }
         };
-        Duration::from_nanos(self.specified).saturating_sub(self.remaining()) + Duration::from_nanos(overdue)
+        Duration::from_nanos(self.specified).saturating_sub(self.remaining_of(left)) + Duration::from_nanos(overdue)
     }
 
     /// Returns how far ahead the deadline was when it was set, or [`Duration::MAX`] if it never passes.
@@ -176,8 +189,8 @@ impl<C: Clock> Deadline<C> {
     pub fn utilization(&self) -> f64 {
         match self.ticks_left() {
             None => 0.0,
-            Some(left) if left <= 0 => 1.0,
-            Some(_) => self.elapsed().as_secs_f64() / self.specified().as_secs_f64(),
+            Some(left) if left <= 0 || self.specified == 0 => 1.0,
+            Some(left) => self.elapsed_of(left).as_secs_f64() / self.specified().as_secs_f64(),
         }
     }
 
@@ -226,7 +239,10 @@ impl<C: Clock> Deadline<C> {
         if self.is_never() {
             return Self::never(self.clock.clone());
         }
-        Self::with_clock(self.remaining().saturating_sub(margin), self.clock.clone())
+        // One reading for both, so that this deadline does not pass before the new one.
+        let now = self.clock.now();
+        let left = self.remaining_of(self.expires.wrapping_sub(now) as i64);
+        Self::after_tick(now, left.saturating_sub(margin), self.clock.clone())
     }
 
     /// Returns the ticks until the deadline passes, or `None` if it never does.

@@ -189,8 +189,10 @@ pub trait Gate {
 
     /// Returns the refusal that every call would get now; `None` if some call might pass. Default: `None`.
     ///
-    /// Readiness is asked by it: a service behind an open breaker need not become ready for a call that is refused. A gate around
-    /// another one has to pass this on, and [`refused_unasked`](Self::refused_unasked) too.
+    /// Readiness is asked by it: a service behind an open breaker need not become ready for a call that is refused. That call is
+    /// then refused without [`ask`](Ask::ask). So a refusal that needs the question to end, such as one that a count of the asked
+    /// calls decides, is not returned here. A gate around another one has to pass this on, and
+    /// [`refused_unasked`](Self::refused_unasked) too.
     #[inline]
     fn refusal(&self) -> Option<Self::Refusal> {
         None

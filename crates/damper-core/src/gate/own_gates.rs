@@ -55,18 +55,18 @@ macro_rules! shared_gate {
 }
 
 shared_gate!(['a, C: Clock, L: OnStateChange] &'a CircuitBreaker<C, L>, breaker::Permit<Self>, CircuitOpen,
-    |gate| (*gate).try_acquire(), refusal: |gate| CircuitBreaker::refusal(gate), forecast: |gate| CircuitBreaker::refusal(gate));
+    |gate| (*gate).try_acquire(), refusal: |gate| CircuitBreaker::refusal_of_every_call(gate), forecast: |gate| CircuitBreaker::refusal(gate));
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock, L: OnStateChange] Arc<CircuitBreaker<C, L>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| gate.try_acquire_owned(), refusal: |gate| CircuitBreaker::refusal(gate), forecast: |gate| CircuitBreaker::refusal(gate));
+    |gate| gate.try_acquire_owned(), refusal: |gate| CircuitBreaker::refusal_of_every_call(gate), forecast: |gate| CircuitBreaker::refusal(gate));
 
 shared_gate!(['a, C: Clock, L: OnStateChange, D: Clock, M: OnStateChange]
     &'a Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| (*gate).try_acquire(), refusal: |gate| gate.in_force().refusal(), forecast: |gate| gate.in_force().refusal());
+    |gate| (*gate).try_acquire(), refusal: |gate| gate.in_force().refusal_of_every_call(), forecast: |gate| gate.in_force().refusal());
 shared_gate!(#[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
     [C: Clock, L: OnStateChange, D: Clock, M: OnStateChange]
     Arc<Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>>>, breaker::Permit<Self>, CircuitOpen,
-    |gate| gate.try_acquire_owned(), refusal: |gate| gate.in_force().refusal(), forecast: |gate| gate.in_force().refusal());
+    |gate| gate.try_acquire_owned(), refusal: |gate| gate.in_force().refusal_of_every_call(), forecast: |gate| gate.in_force().refusal());
 
 shared_gate!(['a, C: Clock] &'a AdaptiveThrottle<C>, ThrottlePermit<Self>, Throttled, |gate| (*gate).try_acquire(),
     forecast: |gate| AdaptiveThrottle::forecast(gate));

@@ -17,16 +17,16 @@ use core::marker::PhantomData;
 /// The default capacity in keys.
 const DEFAULT_CAPACITY: usize = 8_192;
 
-/// The largest number of shared buckets, in which keys spend for which the table has no slot.
+/// The largest number of words for shared buckets, from which keys without a slot spend.
 ///
-/// There are two for each key of the largest capacity. They take 4 GiB.
+/// There are two words for each key of the largest capacity. On 64-bit targets they take 4 GiB.
 const MAX_SHARED_BUCKETS: usize = 2 * MAX_CAPACITY;
 
-/// The number of keys and of shared buckets that a limiter has room for.
+/// The sizes of a limiter's table: its capacity in keys, and its words for shared buckets.
 #[derive(Clone, Copy)]
 struct Sizes {
     capacity: usize,
-    /// The number that the caller set; `None` if it follows from the capacity.
+    /// The number of words that the caller set; `None` derives it from the capacity.
     shared_buckets: Option<usize>,
 }
 
@@ -47,8 +47,12 @@ impl Sizes {
 #[cfg(feature = "alloc")]
 pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenBucket> {
     quota: Quota,
-    /// The quotas of the other tiers, and the function that returns the tier of a key, if `tiers` set them.
+    /// The quotas of the tiers after tier 0, and the function that returns the tier of a key.
+    ///
+    /// `None` if the builder's `tiers` was not called.
     tiers: Option<(Vec<Quota>, TierOf<K>)>,
+    /// The largest quota that a tier can be changed to, if `up_to` set it.
+    largest: Option<Quota>,
     sizes: Sizes,
     when_full: WhenFull,
     alignment: Alignment,
@@ -58,9 +62,9 @@ pub struct KeyedLimiterBuilder<K: ?Sized, C = DefaultClock, S = Seed, A = TokenB
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
-    /// Creates a builder with this quota for each key, on a clock and with a hasher of your own.
+    /// Creates a builder with this quota for each key, a clock and a hasher.
     ///
-    /// Use it without `std`.
+    /// Without the feature `std`, use it in place of `KeyedLimiter::builder`.
     ///
     /// # Examples
     ///
@@ -80,6 +84,7 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
         Self {
             quota,
             tiers: None,
+            largest: None,
             sizes: Sizes { capacity: DEFAULT_CAPACITY, shared_buckets: None },
             when_full: WhenFull::default(),
             alignment: Alignment::default(),
@@ -91,9 +96,10 @@ impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S> {
 }
 
 impl<K: ?Sized, C, S> KeyedLimiterBuilder<K, C, S, ByPlan> {
-    /// Creates the builder of a limiter by [plan](KeyedLimiter::by_plan), with your own clock and hasher.
+    /// Creates the builder of a limiter [by plan](KeyedLimiter::by_plan), with a clock and a hasher.
     ///
-    /// Use it without `std`.
+    /// Each call on such a limiter brings the quota of its key. Without the feature `std`, use this method in place of
+    /// `KeyedLimiter::by_plan`.
     pub fn by_plan(clock: C, hasher: S) -> Self {
         KeyedLimiterBuilder::new(PlanClock::QUOTA, clock, hasher).with_algorithm()
     }
@@ -154,10 +160,13 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Adds tiers with their quotas, and sets the function that returns the tier of a key.
     ///
-    /// The builder's own quota is that of tier 0. The function is called when a key is first seen, and again after
-    /// the key was forgotten. It may use the limiter, except [`retier`](KeyedLimiter::retier) and
-    /// [`clear_tier`](KeyedLimiter::clear_tier), which call it themselves. There are at most 15 tiers in all. A
-    /// number beyond the last tier means the last.
+    /// The builder's own quota is that of tier 0. There are at most 15 tiers in all. If the function returns a number
+    /// beyond the last tier, the key is in the last tier.
+    ///
+    /// A call for a key that has no slot in the table calls the function: for example, the first check of the key.
+    /// Later checks do not, as long as the key keeps its slot. The function may use the limiter. But it must not call
+    /// [`retier`](KeyedLimiter::retier) or [`clear_tier`](KeyedLimiter::clear_tier), which call the function
+    /// themselves.
     ///
     /// # Examples
     ///
@@ -186,24 +195,57 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
         Self { tiers: Some((quotas.into_iter().collect(), Box::new(tier_of))), ..self }
     }
 
+    /// Prepares every tier, also one added later, for a change to the quota `largest`.
+    ///
+    /// Without this call, the quota that a tier is built with counts as its largest. A word has fewer bits for tokens
+    /// the longer a token takes: on a clock of nanoseconds a bucket built for 1/day can be changed to a burst of 5, and
+    /// one built for 1/s to a burst of some 700,000.
+    ///
+    /// [`set_quota`](KeyedLimiter::set_quota) then accepts `largest`, and every quota that is no faster and whose burst
+    /// and [`max_debt`](Quota::max_debt) are no larger. In return, tokens are counted in larger steps: a call may be
+    /// allowed while a part of its last token is still missing. For a `largest` with a burst of 100,000 it is less than
+    /// a token divided by 2^33.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # extern crate damper_core as damper;
+    /// # #[cfg(feature = "std")] {
+    /// use damper::{KeyedLimiter, Quota};
+    ///
+    /// let (trial, paid) = (Quota::per_day(1), Quota::per_day(1_000));
+    /// let limits = KeyedLimiter::<str>::builder(trial).up_to(paid).build()?;
+    /// limits.set_quota(paid)?;
+    /// assert!(limits.check_n("alice", 1_000).is_ok());
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn up_to(self, largest: Quota) -> Self {
+        Self { largest: Some(largest), ..self }
+    }
+
     /// Builds the limiter, and allocates its table.
     ///
     /// # Errors
     ///
     /// [`OutOfRange`], which names the setting that is out of its range.
     pub fn build(self) -> Result<KeyedLimiter<K, C, S, A>, OutOfRange> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm: _ } = self;
         let (capacity, words) = sizes.checked()?;
         let (others, tier_of) = tiers.unzip();
         let count = 1 + others.as_ref().map_or(0, Vec::len);
         OutOfRange::check_count("tiers", count as u64, 1..=MOST_TIERS as u64)
             .map_err(|error| error.note("(with the builder's own quota)"))?;
-        for quota in core::iter::once(&quota).chain(others.iter().flatten()).filter(|quota| !quota.is_unlimited()) {
+        let quotas = core::iter::once(&quota).chain(others.iter().flatten()).chain(&largest);
+        for quota in quotas.filter(|quota| !quota.is_unlimited()) {
             OutOfRange::check_count("limit", quota.limit().into(), 0..=A::LARGEST_LIMIT.into())
                 .map_err(|error| error.note("(for a key, with this algorithm)"))?;
         }
         let start = A::line_start(alignment);
-        let table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
+        let mut table = Table::new(quota, others.as_deref(), start, capacity, words, when_full);
+        if let Some(largest) = largest {
+            table.make_room_for(largest);
+        }
         let tiers = match tier_of {
             None => TierChoice::One(PhantomData),
             Some(tier_of) => TierChoice::new(tier_of),
@@ -214,32 +256,45 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
 
 impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     fn with_algorithm<B>(self) -> KeyedLimiterBuilder<K, C, S, B> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, hasher, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm: PhantomData }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, .. } = self;
+        KeyedLimiterBuilder {
+            quota,
+            tiers,
+            largest,
+            sizes,
+            when_full,
+            alignment,
+            clock,
+            hasher,
+            algorithm: PhantomData,
+        }
     }
 
-    /// Sets for how many busy keys the table is sized.
+    /// Sets how many keys the table is sized for.
     ///
-    /// The number is 1 to 2^28 (2^24 on targets of 32 bits). The default is 8192.
+    /// Only keys whose bucket is not full count. The number is 1 to 2^28 (2^24 on targets of 32 bits). The default is
+    /// 8192.
     ///
-    /// The table takes 51 bytes a key with its [shared buckets](Self::shared_buckets), and another 8 KiB.
+    /// The table takes 51 bytes a key, which include the [shared buckets](Self::shared_buckets). Its locks take another
+    /// 8 KiB.
     pub fn capacity(self, keys: usize) -> Self {
         Self { sizes: Sizes { capacity: keys, ..self.sizes }, ..self }
     }
 
-    /// Sets how many words of memory there are for shared buckets, in which keys without a slot spend.
+    /// Sets how many words of memory there are for shared buckets, from which keys without a slot spend.
     ///
-    /// The number is 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for each key of the
-    /// capacity, and words for their headers.
+    /// A word has 8 bytes. The number is 1 to 2^29 (2^25 on targets of 32 bits). By default there are two buckets for
+    /// each key of the capacity, and words for their headers. With more words, fewer clients share a bucket when the
+    /// table is full.
     ///
-    /// A word has 8 bytes. Of every eight words, seven are buckets in which keys of all [tiers](Self::tiers) spend, and
-    /// the eighth is their header. If there are tiers, each tier also takes one of the words for every 32 others. More
-    /// words keep more clients apart when the table is full.
+    /// Of every eight words, seven are buckets, which keys of all [tiers](Self::tiers) use. The eighth is their header.
+    /// If there are tiers, every 32 of these words need one more word for each tier. These words count in the number
+    /// too.
     pub fn shared_buckets(self, buckets: usize) -> Self {
         Self { sizes: Sizes { shared_buckets: Some(buckets), ..self.sizes }, ..self }
     }
 
-    /// Sets what happens to a key for which there is no slot.
+    /// Sets what happens to a new key that finds no free slot in the table.
     ///
     /// The default is [`WhenFull::SharedOverflow`].
     pub fn when_full(self, when_full: WhenFull) -> Self {
@@ -248,8 +303,8 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
 
     /// Sets the clock. The default is [`Monotonic`](crate::time::Monotonic).
     pub fn clock<D: Clock>(self, clock: D) -> KeyedLimiterBuilder<K, D, S, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, hasher, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, hasher, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 
     /// Sets the hasher of keys.
@@ -257,8 +312,8 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     /// The default is SipHash-1-3 with a random [`Seed`](crate::time::Seed). A client that can predict the hasher can
     /// choose keys that collide. For keys that clients cannot choose, [`FastSeed`](crate::time::FastSeed) is cheaper.
     pub fn hasher<T: BuildHasher>(self, hasher: T) -> KeyedLimiterBuilder<K, C, T, A> {
-        let Self { quota, tiers, sizes, when_full, alignment, clock, algorithm, .. } = self;
-        KeyedLimiterBuilder { quota, tiers, sizes, when_full, alignment, clock, hasher, algorithm }
+        let Self { quota, tiers, largest, sizes, when_full, alignment, clock, algorithm, .. } = self;
+        KeyedLimiterBuilder { quota, tiers, largest, sizes, when_full, alignment, clock, hasher, algorithm }
     }
 }
 

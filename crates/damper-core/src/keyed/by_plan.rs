@@ -1,4 +1,4 @@
-//! Keys that each have a quota of their own, which comes with the call.
+//! Limiters by plan, on which each call brings the quota of its key.
 
 use super::KeyedLimiter;
 #[cfg(feature = "std")]
@@ -15,26 +15,28 @@ use core::hash::{BuildHasher, Hash};
 impl<K: ?Sized> KeyedLimiter<K> {
     /// Starts the builder of a limiter whose calls bring the quota of their key, as a [`Plan`].
     ///
-    /// There can be any number of plans, and a key's plan can change from call to call. The limiter keeps for each key
-    /// the instant at which its bucket is full, in the same memory as a limiter with a single quota. A call costs some
-    /// 5 ns more than a call for a key in a [tier](crate::keyed::KeyedLimiterBuilder::tiers).
+    /// There can be any number of plans, and a key's plan can change from call to call. The limiter stores for each key
+    /// the instant at which its bucket is full. It takes as much memory as a limiter with a single quota. A call costs
+    /// some 5 ns more than a call for a key in a [tier](crate::keyed::KeyedLimiterBuilder::tiers).
     ///
     /// # Plans or tiers
     ///
-    /// With tiers the limiter knows the quotas. There are at most 15. A change of one is in force for all of its keys
-    /// at once, and each keeps its tokens. With plans the caller knows the quotas. A key that is given another
-    /// plan keeps the *time* until its bucket is full, unless [`replan`](Self::replan) converts what the key owes.
+    /// - With tiers the limiter knows the quotas. There are at most 15 tiers. A new quota of a tier applies to all keys
+    ///   of the tier at once, and each key owes as many tokens as before.
+    /// - With plans the caller knows the quotas. If a key gets another plan, the *time* until its bucket is full stays
+    ///   the same. To keep the number of owed tokens instead, call [`replan`](Self::replan).
     ///
     /// # When it is full
     ///
-    /// Keys for which the table has no slot share buckets, as in every keyed limiter, but only with keys of their
-    /// class. There are seven classes of plans, by the time that a plan takes to repay its deepest debt. So a key with
-    /// ten tokens a second never waits behind one with ten tokens a day.
+    /// Keys without a slot share buckets, as in every keyed limiter, but only with keys of the same class. A plan's
+    /// class follows from the time in which its deepest debt is repaid. There are seven classes. So a key with ten
+    /// tokens a second never waits behind a key with ten tokens a day.
     ///
     /// # Waiting
     ///
-    /// A limiter by plan decides at once. Callers that wait for the tokens of a key, in order, use
-    /// [`acquire`](crate::QuotaTree::acquire) of a [`QuotaTree`](crate::QuotaTree) of one level and one dimension.
+    /// Callers cannot wait on a limiter by plan: it decides at once. If callers have to wait for a key's tokens in
+    /// order, use a [`QuotaTree`](crate::QuotaTree) with one level and one dimension, and its
+    /// [`acquire`](crate::QuotaTree::acquire).
     ///
     /// # Examples
     ///
@@ -64,7 +66,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry, exact to 64 ns, or that `n` exceeds the burst.
+    /// [`Denied`], which says when to retry (exact to 64 ns), or that `n` exceeds the burst.
     #[expect(clippy::inline_always, reason = "the unused part of the answer is then not computed")]
     #[inline(always)]
     pub fn check_with(&self, key: &K, plan: &Plan, n: u32) -> Result<Allowed, Denied> {
@@ -80,8 +82,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Gives back up to `n` tokens that this key took under `plan` and did not need, and returns how many.
     ///
-    /// It does what [`refund`](KeyedLimiter::refund) does. It gives back nothing if the key's debt was
-    /// [converted](Self::replan) after the take.
+    /// It works as [`refund`](KeyedLimiter::refund) does. But it gives back nothing if all of the key's debt belongs to
+    /// another plan: the debt was taken under that plan, or [`replan`](Self::replan) converted it to that plan.
     pub fn refund_with(&self, key: &K, plan: &Plan, n: u32) -> u32 {
         let given = self.table.visit(self.fingerprint(key), &self.clock, |_, level, at| {
             let (given, after) = ByPlan::refund(plan, level, at, n);
@@ -99,20 +101,28 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Converts what this key owes from one plan to another, and returns whether it did.
     ///
-    /// The key then owes as many *tokens* as before. Without the conversion it owes as much *time*: a key that used
-    /// half of a plan of one a day could use a plan of ten a second only after half a day. Call this when a key's plan
-    /// changes, before the key's first call under the new plan.
+    /// The key then owes as many *tokens* as before. Without the conversion, the *time* until its bucket is full stays
+    /// the same. For example, a key that used half of its daily quota would have to wait for half a day, even if its
+    /// new plan refills ten tokens a second. Call this when a key's plan changes, before the key's first call under the
+    /// new plan.
     ///
-    /// A debt is converted only once: the bucket remembers the [tag](Plan::tagged) of the plan under which all of its
-    /// debt was taken. A second call, or a call for a bucket that was used under both plans, changes nothing and
-    /// returns `false`. So does a call for a key that owes nothing or has no slot. A debt deeper than the new plan
-    /// allows is cut to the deepest that it allows, and a conversion back does not restore it. So do not convert for
-    /// single calls.
+    /// The bucket remembers the [tag](Plan::tagged) of the plan under which all of its debt was taken, so a debt is
+    /// converted only once. The method changes nothing and returns `false` in these cases:
+    ///
+    /// - The debt was converted already.
+    /// - The debt was taken under several plans.
+    /// - The two plans have the same tag.
+    /// - The key owes nothing, or has no slot.
+    ///
+    /// If the new plan allows no debt that deep, the debt is cut to the deepest that it allows. A conversion back does
+    /// not restore what was cut, so do not convert for single calls.
     pub fn replan(&self, key: &K, old: &Plan, new: &Plan) -> bool {
         self.table.replan(self.fingerprint(key), old, new, &self.clock)
     }
 
     /// Forgets what this key took: its bucket is full again.
+    ///
+    /// For a key without a slot it does nothing.
     pub fn reset(&self, key: &K) {
         self.table.visit(self.fingerprint(key), &self.clock, |_, _, at| (ByPlan::idle_at(at), ()));
     }

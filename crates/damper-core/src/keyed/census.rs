@@ -3,9 +3,10 @@
 use super::table::MOST_TIERS;
 use core::ops::Deref;
 
-/// How many keys of a tier have a slot, how many of these owe tokens, and how many have none left.
+/// The census of a tier: how many keys have a slot, owe tokens, or have no token left.
 ///
-/// The keys are counted one after another while the limiter is used, so the numbers are not of one moment.
+/// A key has a slot while the table stores a bucket for it alone. Only keys with a slot are counted. They are counted
+/// one after another while calls change their buckets, so the numbers do not describe a single moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TierCensus {
@@ -15,7 +16,7 @@ pub struct TierCensus {
 }
 
 impl TierCensus {
-    /// Counts a key.
+    /// Adds one key to the counts.
     pub(super) fn count(&mut self, is_owing: bool, is_exhausted: bool) {
         self.keys += 1;
         self.owing += usize::from(is_owing);
@@ -36,14 +37,14 @@ impl TierCensus {
 
     /// Returns how many keys of the tier have no token left.
     ///
-    /// A [`check`](super::KeyedLimiter::check) would refuse them.
+    /// A [`check`](super::KeyedLimiter::check) would refuse these keys.
     #[must_use]
     pub const fn exhausted(&self) -> usize {
         self.exhausted
     }
 }
 
-/// The census of each tier of a [`KeyedLimiter`](super::KeyedLimiter), in an array, so that nothing is allocated.
+/// The census of each tier of a [`KeyedLimiter`](super::KeyedLimiter), in an array, which needs no allocation.
 #[derive(Debug)]
 pub(super) struct KeyCensus {
     counts: [TierCensus; MOST_TIERS],
@@ -55,14 +56,15 @@ impl KeyCensus {
         Self { counts: [TierCensus::default(); MOST_TIERS], tiers: tiers.min(MOST_TIERS) }
     }
 
-    /// Counts a key of this tier.
+    /// Adds one key to the counts of its tier.
     pub(super) fn count(&mut self, tier: usize, is_owing: bool, is_exhausted: bool) {
-        // A tier may have been added since the census began. Its keys count in the last tier that the census knows.
+        // A tier may have been added since the census began. The keys of that tier count in the last tier that the
+        // census knows.
         self.counts[tier.min(self.tiers.saturating_sub(1))].count(is_owing, is_exhausted);
     }
 }
 
-/// Returns the census of each tier; the first is that of the limiter's own quota.
+/// Gives access to the census of each tier, by the tier's number. Tier 0 has the limiter's own quota.
 impl Deref for KeyCensus {
     type Target = [TierCensus];
 

@@ -11,7 +11,7 @@ use core::hash::{BuildHasher, Hash};
 /// A processor can have about this many loads in flight at once. Other numbers were not measured.
 const AHEAD: usize = 16;
 
-/// The next keys with their fingerprints, whose slots are being loaded.
+/// The next keys to check, with their fingerprints. The slots of these keys are being loaded.
 struct Batch<'a, K: ?Sized> {
     keys: [Option<(&'a K, Fingerprint)>; AHEAD],
     /// The number of these keys that have been checked.
@@ -21,8 +21,8 @@ struct Batch<'a, K: ?Sized> {
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// Takes one token of each of these keys, in their order, and returns the answers.
     ///
-    /// Each answer is that of [`check`](Self::check), at the time at which the iterator returns it. Keys that the
-    /// iterator does not reach take no token.
+    /// The iterator [checks](Self::check) a key when it returns the answer for that key. Keys that the iterator does
+    /// not reach take no token.
     ///
     /// In a table that is larger than the processor's caches, a check mostly waits for memory. This method begins to
     /// load the slots of the next 16 keys before it decides about the first of them, so that the loads overlap. In a

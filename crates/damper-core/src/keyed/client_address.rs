@@ -8,9 +8,11 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 ///
 /// IPv6 addresses are grouped by their prefix, because a client usually owns all addresses with its prefix.
 ///
-/// Some IPv6 addresses stand for an IPv4 address, and count as that address: those that are mapped (`::ffff:0:0/96`),
-/// and those to which a NAT64 gateway translates (`64:ff9b::/96`, RFC 6052). Otherwise all IPv4 clients behind such a
-/// gateway would share one key.
+/// Some IPv6 addresses stand for an IPv4 address, and count as that address:
+///
+/// - IPv4-mapped addresses (`::ffff:0:0/96`).
+/// - Addresses to which a NAT64 gateway translates (`64:ff9b::/96`, RFC 6052). Otherwise all IPv4 clients behind the
+///   gateway would share one key.
 ///
 /// # Examples
 ///
@@ -37,10 +39,14 @@ const MAPPED: u128 = 0xFFFF;
 const NAT64: u128 = 0x0064_FF9B << 64;
 
 impl ClientAddress {
-    /// How many bits of an IPv6 address identify a client by default: a home or a host usually has a /64.
+    /// The default number of bits of an IPv6 address that identify a client.
+    ///
+    /// A home or a host usually has a /64.
     pub const IPV6_PREFIX: u32 = 64;
 
-    /// Creates the key of an address; IPv6 addresses are grouped by their first `bits`, at most 128.
+    /// Creates the key of an address. IPv6 addresses whose first `bits` bits are equal have the same key.
+    ///
+    /// More than 128 bits count as 128.
     #[must_use]
     #[inline]
     pub const fn with_ipv6_prefix(address: IpAddr, bits: u32) -> Self {
@@ -63,16 +69,16 @@ impl ClientAddress {
         Self(MAPPED << 32 | bits as u128)
     }
 
-    /// Returns the address; for IPv6 it is the first one of its group.
+    /// Returns the IPv4 address, or the first IPv6 address of the group.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         Ipv6Addr::from_bits(self.0).to_canonical()
     }
 }
 
-/// Hashes the 32 bits of an IPv4 address, or the 128 of an IPv6 address, by one call of the hasher.
+/// Hashes all bits of the address by one call of the hasher.
 ///
-/// No IPv6 key has the bits of an IPv4 key, so the kind of address need not be hashed.
+/// An IPv4 address has 32 bits, an IPv6 address has 128.
 impl Hash for ClientAddress {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

@@ -2,11 +2,12 @@
 
 /// How many shared buckets newcomers looked at, and how many of these owed something.
 ///
-/// A newcomer is a key that has no slot yet. If it gets none, it spends from a bucket that it may share with other
-/// keys. The more of these buckets owe something, the more newcomers are refused for what other keys took.
+/// A newcomer is a key that has no slot in the table. If it gets none, it spends from a shared bucket, which other keys
+/// may use too. The more of these buckets owe something, the more newcomers are refused for what other keys took.
 ///
-/// The counts only grow. The [share](Self::share) since an earlier reading shows that a table becomes too small before
-/// the table refuses clients: alert at 0.4, and enlarge the capacity at 0.5.
+/// The counts only grow, so compare them with an [earlier reading](Self::since). A high [share](Self::share) of owing
+/// buckets shows that the table becomes too small, before the table refuses clients. Alert at a share of 0.4, and
+/// enlarge the capacity at 0.5.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ pub struct Crowding {
 impl Crowding {
     /// Returns how many shared buckets newcomers looked at.
     ///
-    /// It is one for each call of a newcomer that had not spent from such a bucket yet.
+    /// A call of a newcomer adds one, unless the newcomer has already spent from a shared bucket.
     #[must_use]
     pub const fn looked(self) -> u64 {
         self.looked
@@ -46,13 +47,13 @@ impl Crowding {
         self.busy
     }
 
-    /// Returns the counts since an earlier reading.
+    /// Returns the difference between these counts and those of an earlier reading.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self { looked: self.looked.saturating_sub(earlier.looked), busy: self.busy.saturating_sub(earlier.busy) }
     }
 
-    /// Returns which share of the buckets that newcomers looked at owed something; 0 if there were none.
+    /// Returns `busy / looked`, the share of buckets that owed something; 0 if newcomers looked at none.
     #[must_use]
     pub fn share(self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a share needs few digits")]

@@ -1,7 +1,8 @@
 //! A decision about a key in three steps: look, judge, take.
 //!
-//! A call that asks several limits looks at all of them, reads the clock once, judges all, and only then takes tokens,
-//! from one after another. So if one of them refuses, the call has taken nothing that it would have to give back.
+//! A call that asks several limits looks at all of them, then reads the clock, and then judges all. Only after that it
+//! takes tokens from one limit after another. So if a limit refuses, the call has taken nothing that it would have to
+//! give back.
 
 use super::KeyedLimiter;
 use super::table::{Check, Fingerprint, SlotLook, SlotTake, TakeResult};
@@ -9,7 +10,7 @@ use crate::limit::{Allowed, Denied, KeyedAlgorithm};
 use crate::time::Clock;
 use core::hash::{BuildHasher, Hash};
 
-/// The result of a look at a key's slot, by which the call is judged later.
+/// The result of a look at a key's slot, from which `judge` decides later.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct KeyLook<'a> {
@@ -28,7 +29,7 @@ pub struct KeyTake<'a> {
 }
 
 impl KeyTake<'_> {
-    /// Returns whether the key had a slot with the tokens.
+    /// Returns whether the key had a slot at the look, and that slot had the tokens.
     #[must_use]
     pub const fn is_from_slot(&self) -> bool {
         self.slot.is_some()
@@ -44,9 +45,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         KeyLook { fingerprint, slot: self.table.look_at_slot::<Check>(fingerprint) }
     }
 
-    /// Decides about `n` tokens by a look, and by a reading of the clock that came after it. Takes nothing.
+    /// Decides about `n` tokens from a look and a later reading of the clock. Takes nothing.
     ///
-    /// If the look does not suffice, the decision is that of [`refusal`](Self::refusal).
+    /// If the look does not suffice, it decides as [`refusal`](Self::refusal) does.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(crate) fn judge<'a>(&self, key: &K, n: u32, look: KeyLook<'a>, now: u64) -> Result<KeyTake<'a>, Denied> {

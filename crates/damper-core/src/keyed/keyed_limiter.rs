@@ -23,44 +23,50 @@ use core::ops::Deref;
 
 /// One limit per key, in memory that is fixed at construction.
 ///
-/// Keys are hashed with a random seed and not kept. Two keys whose 64-bit hashes are equal share a bucket; for a
-/// million keys the chance of that is one in 37 million. A known key is looked up without a lock. The first sight of
-/// a key takes one of 64 locks (one critical section, without the feature `std`).
+/// Keys are hashed with a random seed and not stored. Two keys whose 64-bit hashes are equal share a bucket. For a
+/// million keys the chance of that is one in 37 million. The call that first sees a key takes one of 64 locks (without
+/// the feature `std`, it enters a critical section). Checks of a known key take no lock.
 ///
 /// # When it is full
 ///
-/// There are two slots for each key of the capacity, and each key can be in one of eight. The slot of a full bucket is
-/// given away without loss. If the buckets of all eight owe something, [`WhenFull`] decides. With as many busy keys as
-/// the capacity, that happens to 35 new keys in 10,000. By default those keys spend from shared buckets, of which there
-/// are two for each key of the capacity. No key gets a second burst that way, nor under [`WhenFull::DenyNew`].
-/// [`WhenFull::EvictLeastIndebted`] guarantees less: all slots together admit no more than their quotas allow, but a
-/// key that is evicted and returns may have a fresh burst. [The
-/// guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
+/// A slot holds the bucket of one key. There are two slots for each key of the capacity, and a key can be in any of
+/// eight slots, which its hash chooses. If the bucket in a slot is full again, a new key gets that slot, and nothing is
+/// lost. If the buckets in all eight slots owe tokens, [`WhenFull`] decides. That happens to 35 new keys in 10,000 when
+/// as many keys owe tokens as the capacity says.
+///
+/// - By default those keys spend from shared buckets, of which there are two for each key of the capacity. No key gets
+///   a second burst that way.
+/// - Under [`WhenFull::DenyNew`] those keys are refused. Again no key gets a second burst.
+/// - Under [`WhenFull::EvictLeastIndebted`] a new key takes over the slot and the debt of another key. All slots
+///   together admit no more than their quotas allow. But a key that lost its slot and returns may have a fresh burst.
+///
+/// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) has figures.
 ///
 /// # Several quotas
 ///
 /// Keys can belong to [tiers](crate::keyed::KeyedLimiterBuilder::tiers), each with a quota of its own. The tier of a
 /// key is determined when the key is first seen, and [`set_tier`](KeyedLimiter::set_tier) overrides it. While the
 /// limiter is used, you can change [one quota](KeyedLimiter::set_tier_quota) or [several at
-/// once](KeyedLimiter::set_tier_quotas), [add a tier](KeyedLimiter::add_tier), and make the limiter [ask again for a
-/// key's tier](KeyedLimiter::retier).
+/// once](KeyedLimiter::set_tier_quotas), [add a tier](KeyedLimiter::add_tier), and have a key's tier [determined
+/// again](KeyedLimiter::retier).
 ///
 /// # Other algorithms
 ///
 /// A key's bucket is a [`TokenBucket`]. With [`algorithm`](crate::keyed::KeyedLimiterBuilder::algorithm) it can be a
-/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter), which also fit a slot. When a
-/// key with one of these is evicted, the newcomer continues the evicted key's count.
+/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter). If a key under one of these two
+/// loses its slot while it owes something, the new key in the slot continues the old key's count.
 ///
 /// # Range
 ///
-/// A slot keeps the instant at which its bucket is full, in 56 bits. With ticks of a nanosecond these wrap after 208
-/// days (sooner, if a quota was made much faster). A key that was idle for that long may then be refused tokens that it
-/// has, for at most the time of one refill. If the clock steps back by more than
-/// [`max_step_back`](Clock::max_step_back), and by more than the time in which the deepest debt is repaid, all buckets
-/// are full. If readings of the clock differ between threads, one thread may find a bucket full and give its slot away
-/// before it is full for another thread. The key then gets the tokens of that difference in time twice. A slot of a
-/// [`FixedWindow`](crate::FixedWindow) or a [`SlidingCounter`](crate::SlidingCounter) keeps the number of a window
-/// instead, which wraps after 2^24 windows or 2^16, respectively.
+/// - A slot stores in 56 bits the instant at which its bucket is full. With ticks of a nanosecond the stored instants
+///   wrap after 208 days or more (sooner, if a quota was made much faster). A key that was idle for that long may be
+///   refused although it has tokens, for at most the time of one refill.
+/// - A slot of a [`FixedWindow`](crate::FixedWindow) stores the number of a window instead, which wraps after 2^24
+///   windows. For a [`SlidingCounter`](crate::SlidingCounter) it wraps after 2^16 windows.
+/// - All buckets count as full if the clock steps back too far: by more than
+///   [`max_step_back`](Clock::max_step_back), and by more than the time in which the deepest debt is repaid.
+/// - If clock readings differ between threads, a thread whose clock is ahead may find a bucket full too early, and give
+///   its slot away. The key may then get twice the tokens that refill during this difference.
 ///
 /// # Examples
 ///
@@ -101,8 +107,8 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
         ///
         /// Each of the `SETS` sets of slots is for two keys. The limiter allocates nothing, and can be a `static`.
         ///
-        /// The first sight of a key takes a lock that all keys share. Without the feature `std` the lock is a critical
-        /// section of the firmware. A call for a key that has a slot takes no lock.
+        /// A call for a key that has no slot takes a lock that all keys share. Without the feature `std` this lock is a
+        /// critical section of the firmware. A check of a key that has a slot takes no lock.
         ///
         /// # Examples
         ///
@@ -141,7 +147,7 @@ impl<K: ?Sized, C, S> KeyedLimiter<K, C, S> {
 }
 
 impl<K: ?Sized, C, S, A> KeyedLimiter<K, C, S, A> {
-    /// Sets what happens to a key for which there is no slot.
+    /// Sets what happens to a new key that finds no free slot in the table.
     ///
     /// Call it before the limiter is first used. The default is [`WhenFull::SharedOverflow`].
     #[must_use]
@@ -183,19 +189,19 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.take(key, n).map(|(allowed, _)| allowed)
     }
 
-    /// Takes `n` tokens of the key's limit and of the limit `all` in one decision: of both, or of none.
+    /// Takes `n` tokens of the key's limit and `n` tokens of the limit `all`, or none of either.
     ///
-    /// The call looks at both limits, and then takes from the key's limit first and from `all` second. If a limit
-    /// refuses at the look, the call writes nothing, provided that the key has a slot. If another call takes the tokens
-    /// of `all` after the look, this call gives the key's tokens back, less what has been refilled since. Its refusal
-    /// is then [contended](LimitSetDenied::is_contended).
+    /// The call first looks at both limits. If one of them refuses, the call writes nothing, provided that the key has
+    /// a slot. Otherwise the call takes from the key's limit and then from `all`. If another call has taken the tokens
+    /// of `all` in between, this call gives the key's tokens back, less what has been refilled since. It is then
+    /// refused as [contended](LimitSetDenied::is_contended).
     ///
     /// [`Allowed`] describes the limit that has fewer tokens left.
     ///
     /// # Errors
     ///
-    /// [`LimitSetDenied`]: layer 0 is the key's limit, layer 1 is `all`. If both refuse, it names the one with the
-    /// longer wait.
+    /// [`LimitSetDenied`], whose [index](LimitSetDenied::index) is 0 for the key's limit and 1 for `all`. If both
+    /// limits refuse, it names the limit with the longer wait.
     ///
     /// # Examples
     ///
@@ -249,8 +255,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns how much of this key's limit is used, and takes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared buckets. To read these, the call takes the lock that
-    /// a first sight of the key would take.
+    /// For a key without a slot it returns what the key may have spent from shared buckets. To read these, the call
+    /// takes a lock.
     pub fn peek(&self, key: &K) -> Usage {
         let fingerprint = self.fingerprint(key);
         let quota = self.quota_of(fingerprint, key);
@@ -259,9 +265,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Gives back up to `n` tokens that this key took and did not need, and returns how many.
     ///
-    /// A debt is repaid first. Tokens beyond a full bucket or an idle window are lost. If only a part of a token was
-    /// missing, that part is given back and counts as one token. For a key without a slot it does nothing and returns
-    /// 0.
+    /// A debt is repaid first. Tokens for which the bucket or the window has no room are lost. If only a part of a
+    /// token was missing, that part is given back and counts as one token. For a key without a slot the method does
+    /// nothing and returns 0.
     pub fn refund(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         let given = self.table.visit(fingerprint, &self.clock, |line, word, at| {
@@ -274,9 +280,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Books `n` tokens of this key after the fact, and returns how many it booked.
     ///
-    /// It books them whether they are there or not, for costs that are known only afterwards. Debt goes no deeper
-    /// than [`Quota::max_debt`]. The tokens of a key without a slot are booked in a bucket that such keys share. Only
-    /// under [`WhenFull::SharedOverflow`] is there such a bucket. Otherwise the method books none and returns 0.
+    /// It is for costs that are known only afterwards, so it books tokens even if they are not there. Debt goes no
+    /// deeper than [`Quota::max_debt`].
+    ///
+    /// Under [`WhenFull::SharedOverflow`], the tokens of a key without a slot are booked in a bucket that such keys
+    /// share. Otherwise the method books none for such a key, and returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -292,6 +300,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     }
 
     /// Forgets what this key took: its bucket is full again.
+    ///
+    /// For a key without a slot it does nothing.
     pub fn reset(&self, key: &K) {
         let fingerprint = self.fingerprint(key);
         self.table.visit(fingerprint, &self.clock, |line, _, at| (A::idle(line, at), ()));
@@ -313,7 +323,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         left
     }
 
-    /// Returns the refusal that [`check_n`](Self::check_n) would give for the key's own debt, if any.
+    /// Returns the refusal that [`check_n`](Self::check_n) would give because of the key's own debt, if any.
     ///
     /// It takes nothing. A key without a slot is judged by what it may have spent from its shared bucket, not by
     /// whether there is a slot for it.
@@ -370,7 +380,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.take_hashed(self.fingerprint(key), key, n)
     }
 
-    /// Takes `n` tokens as [`take`](Self::take) does, of a key with this fingerprint.
+    /// Takes `n` tokens as [`take`](Self::take) does, for a caller that has the key's fingerprint already.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     pub(super) fn take_hashed(&self, fingerprint: Fingerprint, key: &K, n: u32) -> TakeResult {
@@ -382,7 +392,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes tokens on the fast path, if the key has a slot in the first tier.
     ///
-    /// Otherwise it returns the key's slot and word for the slow path, if it found them.
+    /// Otherwise the error has the key's slot and the slot's word for the slow path, if they were found.
     #[expect(clippy::inline_always, reason = "as `check`")]
     #[inline(always)]
     fn take_at_once(&self, fingerprint: Fingerprint, n: u32) -> Result<TakeResult, Option<(&Slot, SlotWord)>> {
@@ -398,7 +408,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Takes tokens of a key that the fast path could not decide about.
     ///
-    /// The key is in another tier than the first, has no slot, or [`Table::take_fast`] left the decision open.
+    /// The fast path decides only about keys with a slot in the first tier, and [`Table::take_fast`] may leave the
+    /// decision open.
     #[cold]
     pub(super) fn take_slow(
         &self,
@@ -441,7 +452,9 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.quota_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
-    /// Calls `look` with the tier's line, the bucket's word and the present position. Changes nothing.
+    /// Calls `look` with the line of the key's tier, the bucket's word and the present position.
+    ///
+    /// It changes nothing. `table` defines the terms.
     fn look_at<T>(&self, fingerprint: Fingerprint, key: &K, look: impl Fn(&A::Line, u64, u64) -> T) -> T {
         self.table.peek(
             fingerprint,
@@ -453,19 +466,22 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 }
 
 impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
-    /// Forgets all keys, and what they took. Tokens that a call takes meanwhile may be forgotten or not.
+    /// Forgets all keys, and what they took.
+    ///
+    /// If other calls take tokens meanwhile, these may be forgotten or not.
     pub fn clear(&self) {
         self.table.clear();
         self.table.wake_all();
     }
 
-    /// Counts the keys of each tier, and those of them that have no token left.
+    /// Counts the keys of each tier that have a slot, that owe tokens, and that have no token left.
     ///
     /// The first entry is that of tier 0, which has the limiter's own quota. The keys are counted one after another
-    /// while the limiter is used, so the counts are not of one moment. Keys without a slot are not counted.
+    /// while calls change their buckets, so the counts do not describe a single moment. Keys without a slot are not
+    /// counted.
     ///
-    /// The census is for dashboards. It looks at every slot, two for each key of the capacity, which takes some 85
-    /// instructions a key. It takes no lock and changes nothing.
+    /// The census is for dashboards. It looks at every slot, and takes some 85 instructions for each key of the
+    /// capacity. It takes no lock and changes nothing.
     ///
     /// # Examples
     ///
@@ -501,7 +517,8 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
     ///
     /// There are two slots for each key of the capacity, rounded up to whole sets of four.
     pub fn len(&self) -> usize {
-        // The sum is at most the number of slots, unless keys come and go while the locks are read one by one.
+        // The sum is at most the number of slots, so it fits. It can be off only if keys get or lose slots while the
+        // locks are read one by one.
         self.table.sum(|counts| counts.keys) as usize
     }
 
@@ -517,21 +534,21 @@ impl<K: ?Sized, C: Clock, S, A: PerKey> KeyedLimiter<K, C, S, A> {
 
     /// Returns counts that show whether the table is too small for its keys.
     ///
-    /// They say how many shared buckets new keys looked at, and how many of these owed something. [`Crowding`] explains
-    /// which share is too large.
+    /// The counts are: how many shared buckets new keys looked at, and how many of these owed something. [`Crowding`]
+    /// explains which share is too large.
     pub fn crowding(&self) -> Crowding {
         self.table.crowding()
     }
 
-    /// Returns how many calls were decided by the shared buckets of keys without a slot.
+    /// Returns how many calls for keys without a slot were decided by a shared bucket.
     pub fn overflows(&self) -> u64 {
         self.table.sum(|counts| counts.overflows)
     }
 
     /// Returns how many calls were refused to keys without a slot.
     ///
-    /// There was no slot for the key, or the bucket in the slot that it would have got had too few tokens. Calls that
-    /// shared buckets decide count only as [`overflows`](Self::overflows).
+    /// Such a call is refused if there is no slot for the key, or if the bucket with which the key would get a slot has
+    /// too few tokens. Calls that a shared bucket decided are not counted here, but as [`overflows`](Self::overflows).
     pub fn refused_newcomers(&self) -> u64 {
         self.table.sum(|counts| counts.refused_newcomers)
     }

@@ -3,7 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `keyed_limiter`, `builder` | `KeyedLimiter`: one quota, a bucket for every key |
-// | `by_plan` | keys that each have a quota of their own, which comes with the call |
+// | `by_plan` | limiters by plan, on which each call brings the quota of its key |
 // | `key_look` | a decision about a key in three steps, for calls that ask several limits |
 // | `check_many` | checks of many keys, whose slots are fetched together |
 // | `tiers` | the tier of each key, which decides its quota, and moves between tiers |

@@ -1,4 +1,4 @@
-//! Waits for a key's tokens, first come, first served.
+//! Waiting for a key's tokens, first come, first served.
 
 use super::KeyedLimiter;
 use super::table::{Fingerprint, Table, TableReservation};
@@ -20,24 +20,26 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
     ///
     /// The limiter stores nothing about a waiter, however many there are. While a caller waits for a key, checks of
     /// that key are refused. [`Quota::max_debt`](crate::Quota::max_debt) bounds how many tokens of a key callers may
-    /// wait for: ten bursts unless set. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to
+    /// wait for: by default ten bursts. A caller beyond that is refused at once. Prefer [`within`](Acquire::within) to
     /// a timeout around the future, as for [`RateLimiter::acquire`](crate::RateLimiter::acquire).
     ///
-    /// Waiters keep their places when other keys come and go. A caller for a new key that finds no slot waits in a
-    /// shared bucket. Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) such a caller is refused, and under
+    /// Waiters keep their places when other keys come and go. A caller may find no slot for a new key. It then waits in
+    /// a shared bucket. Under [`WhenFull::DenyNew`](crate::WhenFull::DenyNew) such a caller is refused instead. Under
     /// [`EvictLeastIndebted`](crate::WhenFull::EvictLeastIndebted) it is refused unless its tokens are there at once.
     ///
     /// # Refunds and changes
     ///
     /// When a [`refund`](Self::refund), a [`reset`](Self::reset) or a larger burst brings the key's bucket out of debt,
-    /// all its waiters are ready. A smaller refund keeps them in place and makes room for the next caller. If each call
-    /// takes one token, that caller may be served together with as many earlier waiters as tokens were refunded. Over
-    /// any interval that starts without waiters, a key uses at most what its quota allows plus what was refunded.
-    /// Threads are woken at once, and futures look again within a second.
+    /// all its waiters are ready. Threads are woken at once, and futures look again within a second.
     ///
-    /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) leave waiters in place: their tokens come at the rate of
-    /// the tier in which they began to wait. If that tier refills nothing, they wait for the key's bucket in its new
-    /// tier, and `clear` makes them ready.
+    /// A smaller refund does not change the times of waiters. But the next caller waits for less time, and may be
+    /// served before the last of the waiters. If each call takes one token, it passes fewer waiters than tokens were
+    /// refunded. Over any interval that starts without waiters, a key uses at most what its quota allows plus what was
+    /// refunded.
+    ///
+    /// [`set_tier`](Self::set_tier) and [`clear`](Self::clear) do not change the times of waiters either: their tokens
+    /// come at the rate of the tier in which they began to wait. A tier that refills nothing is different: `clear`
+    /// makes its waiters ready, and after `set_tier` they wait until the bucket in the new tier is out of debt.
     ///
     /// # Examples
     ///
@@ -63,14 +65,16 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// Takes `n` tokens of this key now, to be used when they are there.
     ///
-    /// Callers are served in the order in which they reserve.
-    ///
-    /// [`acquire`](Self::acquire) says what refunds and other changes do to waiters.
+    /// Callers are served in the order in which they reserve. [`acquire`](Self::acquire) explains how refunds and other
+    /// changes affect them.
     ///
     /// # Errors
     ///
-    /// [`Denied`] if `n` exceeds the burst, the debt would be deeper than [`Quota::max_debt`](crate::Quota::max_debt),
-    /// or there is no slot for the key.
+    /// [`Denied`] in one of these cases:
+    ///
+    /// - `n` exceeds the burst.
+    /// - The debt would be deeper than [`Quota::max_debt`](crate::Quota::max_debt).
+    /// - There is no slot for the key, and [`WhenFull`](crate::WhenFull) does not let it use a shared bucket.
     ///
     /// # Examples
     ///
@@ -96,11 +100,11 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S> {
 
     /// Reserves `n` tokens as [`reserve`](Self::reserve) does, if they are there within `longest`.
     ///
-    /// Otherwise it takes none.
+    /// If they come later than that, it takes none.
     ///
     /// # Errors
     ///
-    /// [`Denied`] as for `reserve`, or if the tokens would be there later.
+    /// [`Denied`] as for `reserve`, or if the tokens come later than `longest`.
     pub fn reserve_within(&self, key: &K, n: u32, longest: Duration) -> Result<KeyedReservation<'_, C>, Denied> {
         self.acquire(key, n).within(longest).reserve()
     }
@@ -144,11 +148,11 @@ impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
     }
 }
 
-/// The tokens of a key taken in advance, to be used when [`ready_in`](KeyedReservation::ready_in) says.
+/// Tokens of a key that were taken in advance. [`ready_in`](KeyedReservation::ready_in) says when to use them.
 ///
 /// [`settle`](KeyedReservation::settle) corrects their number to what the call used, and
-/// [`cancel`](KeyedReservation::cancel) gives them back if that is possible. A reservation that is dropped keeps them
-/// taken: all of them count as used.
+/// [`cancel`](KeyedReservation::cancel) gives them back if that is possible. If the reservation is dropped, all of them
+/// count as used.
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct KeyedReservation<'a, C> {
     table: &'a Table<TokenBucket>,
@@ -162,8 +166,8 @@ impl<C: Clock> KeyedReservation<'_, C> {
     /// The time is rounded up to the clock's tick. It is zero if the tokens may be used now. The method returns `None`
     /// if they may never be used, because the quota was changed to one that refills nothing.
     ///
-    /// If other callers reserve after a refund, the time may be longer than an earlier call said, but never longer than
-    /// without the refund.
+    /// A refund may shorten this time. If other callers then reserve tokens, the time may grow again, but never beyond
+    /// what it was without the refund.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         self.table.ready_in(&self.reserved, self.clock)
@@ -171,22 +175,23 @@ impl<C: Clock> KeyedReservation<'_, C> {
 
     /// Blocks the thread until the tokens are there.
     ///
-    /// A refund, a reset or a change of the quota wakes it, and it then waits as long as the new state requires.
+    /// A refund, a reset or a change of the quota wakes the thread. It then waits as long as the new state requires.
     #[cfg(feature = "std")]
     pub fn wait(&self) {
         self.table.wait(&self.reserved, self.clock);
     }
 
-    /// Corrects the number of tokens taken to those that the call `used`.
+    /// Corrects the number of tokens taken to the number that the call `used`.
     ///
     /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///
-    /// - A call that used fewer tokens gives the rest back, whether their time has come or not. Waiters then profit as
-    ///   [`acquire`](crate::KeyedLimiter::acquire) says of refunds. The rest counts as used if the bucket that it was
-    ///   taken from is no longer the key's: after a [`set_tier`](crate::KeyedLimiter::set_tier), a
-    ///   [`clear`](crate::KeyedLimiter::clear) or an eviction.
-    /// - A key that had no slot gives tokens back only if [`cancel`](Self::cancel) would.
-    /// - A call that used more is charged the excess, as by [`charge`](crate::KeyedLimiter::charge), into debt if
+    /// - If the call used fewer tokens, the rest is given back, even if the time of these tokens has not come yet. This
+    ///   affects waiters as a refund does, see [`acquire`](crate::KeyedLimiter::acquire).
+    /// - The rest counts as used if it was taken from a bucket that is no longer the key's: after a
+    ///   [`set_tier`](crate::KeyedLimiter::set_tier), a [`clear`](crate::KeyedLimiter::clear) or an eviction.
+    /// - If the key had no slot when the tokens were taken, the rest is given back only in the cases in which
+    ///   [`cancel`](Self::cancel) gives tokens back.
+    /// - If the call used more tokens, the excess is booked as by [`charge`](crate::KeyedLimiter::charge), into debt if
     ///   necessary.
     ///
     /// # Examples
@@ -208,10 +213,10 @@ impl<C: Clock> KeyedReservation<'_, C> {
         self.table.settle(&self.reserved, used, self.clock);
     }
 
-    /// Gives all tokens back if none were taken after them and their time has not come; otherwise none.
+    /// Gives all tokens back, or none, and returns whether it did.
     ///
-    /// Returns whether it did, as [`Reservation::cancel`](crate::Reservation::cancel) does. Tokens that are not given
-    /// back count as used.
+    /// It gives them back only if no tokens of the key were taken after them and their time has not come yet. Tokens
+    /// that are not given back count as used.
     #[expect(clippy::must_use_candidate, reason = "the caller may not care")]
     pub fn cancel(self) -> bool {
         self.table.cancel(&self.reserved, self.clock)

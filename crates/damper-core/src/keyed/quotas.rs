@@ -8,25 +8,28 @@ use crate::quota::{LiveQuota, Quota, QuotaChange, SetQuotaError};
 use crate::time::Clock;
 
 impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Returns the quota of each key; if there are tiers, that of the first.
+    /// Returns the quota of each key; if there are tiers, the quota of tier 0.
     pub fn quota(&self) -> Quota {
         self.table.first_tier().quota()
     }
 
-    /// Puts another quota in force for each key; if there are tiers, for the first.
+    /// Puts another quota in force for each key; if there are tiers, for the keys of tier 0.
     ///
-    /// It does what [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does.
+    /// It works as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) does.
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if the quota is refused. The quota in force then stays.
+    /// [`SetQuotaError`] if the quota is refused. The old quota then stays in force.
     pub fn set_quota(&self, quota: Quota) -> Result<(), SetQuotaError> {
         drop(self.change(self.table.first_tier(), quota)?.publish::<A::Line>(&self.clock));
         self.table.wake_all();
         Ok(())
     }
 
-    /// Prepares a change of a quota, if a key's slot has room to count up to the new limit.
+    /// Prepares a change of a quota.
+    ///
+    /// It returns an error if a key's slot has too few bits to count up to the new limit, or if `live` refuses the
+    /// change.
     fn change<'a>(&self, live: &'a LiveQuota, quota: Quota) -> Result<QuotaChange<'a>, SetQuotaError> {
         if !is_kept_by::<A>(quota) {
             return Err(SetQuotaError::LimitTooLarge { limit: quota.limit(), most: A::LARGEST_LIMIT });
@@ -43,7 +46,7 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
         self.table.tiers()
     }
 
-    /// Returns the quota of a tier, if there is one.
+    /// Returns the quota of a tier; `None` if there is no such tier.
     pub fn tier_quota(&self, tier: usize) -> Option<Quota> {
         self.quota_in_table(tier)
     }
@@ -52,20 +55,20 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     ///
     /// # Errors
     ///
-    /// [`TierError`] if there is no such tier, or the quota is refused. The quota in force then stays.
+    /// [`TierError`] if there is no such tier, or the quota is refused. The old quota then stays in force.
     pub fn set_tier_quota(&self, tier: usize, quota: Quota) -> Result<(), TierError> {
         self.set_tier_quotas([(tier, quota)])
     }
 
     /// Puts the quotas of several tiers in force: all of them, or none.
     ///
-    /// All quotas are checked before the first changes, and no other thread can change one of them in between. They
-    /// then change one after the other, which takes less than a microsecond. A key is in one tier, so each of its calls
-    /// is under the old quota or the new one. If a tier is named twice, its last quota counts.
+    /// All quotas are checked before the first of them changes, and no other thread can change one of them in between.
+    /// The quotas then change one after another, which takes less than a microsecond. A key is in one tier only, so a
+    /// call sees either the old quota of that tier or the new one. If a tier is named twice, its last quota counts.
     ///
     /// # Errors
     ///
-    /// [`TierError`] if there is no such tier, or one of the quotas is refused. All quotas then stay.
+    /// [`TierError`] if a tier does not exist, or if a quota is refused. All old quotas then stay in force.
     ///
     /// # Examples
     ///
@@ -90,8 +93,8 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
     /// ```
     pub fn set_tier_quotas(&self, quotas: impl IntoIterator<Item = (usize, Quota)>) -> Result<(), TierError> {
         let mut wanted = [None; MOST_TIERS];
-        // The caller's iterator may itself change quotas. So it runs before any of them is claimed for this change,
-        // which keeps other changes out.
+        // `change` claims a quota, so that other changes of it fail. The caller's iterator may itself change quotas, so
+        // it runs before the first claim.
         for (tier, quota) in quotas {
             wanted[tier.min(MOST_TIERS - 1)] = Some((self.live_quota(tier)?, quota));
         }
@@ -110,17 +113,19 @@ impl<K: ?Sized, C: Clock, S, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
 
     /// Adds a tier while the limiter is used, and returns its number.
     ///
-    /// There are at most 15 tiers. A key gets into the new tier by [`set_tier`](Self::set_tier), or if the
-    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns the tier's number. Before the tier was added, that
-    /// number meant the last tier. A known key stays where it is until [`retier`](Self::retier) is called.
+    /// There are at most 15 tiers. A key gets into the new tier by [`set_tier`](Self::set_tier), or if the builder's
+    /// [function](crate::keyed::KeyedLimiterBuilder::tiers) returns the tier's number. (Until the tier is added, a
+    /// number that high means the last tier.) A key that has a slot stays in its tier until [`retier`](Self::retier) is
+    /// called.
     ///
-    /// A tier takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets): by default
-    /// half a byte for each key of the capacity.
+    /// A tier takes 8 bytes for every 32 [shared words](crate::keyed::KeyedLimiterBuilder::shared_buckets). By default
+    /// that is about half a byte for each key of the capacity.
     ///
     /// # Errors
     ///
-    /// [`TierError::TooMany`], [`TierError::OneQuota`] if the limiter was built without tiers, or
-    /// [`TierError::Quota`] if the limit is larger than the algorithm can count.
+    /// - [`TierError::TooMany`] if there are 15 tiers already.
+    /// - [`TierError::OneQuota`] if the limiter was built without tiers.
+    /// - [`TierError::Quota`] if the limit is larger than the algorithm can count.
     ///
     /// # Examples
     ///

@@ -30,7 +30,7 @@ pub(super) enum TierChoice<K: ?Sized> {
 pub(super) struct OwnTier {
     #[cfg(feature = "alloc")]
     tier: usize,
-    /// The key's count of [`Table::retiers`], read before the function was asked.
+    /// The count that [`Table::retiers`] returned before the function was called.
     #[cfg(feature = "alloc")]
     retiers: u32,
 }
@@ -47,24 +47,24 @@ impl OwnTier {
 
 #[cfg(feature = "alloc")]
 impl OwnTier {
-    /// Asks the function for the tier of a key.
+    /// Calls the builder's function, which returns the tier of a key.
     #[inline(never)]
     fn asked<K: ?Sized, A>(tier_of: &TierOf<K>, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> Self {
-        // The count is read before the function is asked. If a `retier` comes after that, the count has changed, and
-        // shows that this answer may be out of date.
+        // The count is read before the function is called. If a `retier` comes later, it changes the count. The changed
+        // count then shows that this answer may be out of date.
         let retiers = table.retiers(fingerprint);
         let tier = tier_of(key);
         Self { tier: tier.min(table.tiers() - 1), retiers }
     }
 
-    /// Returns what [`or_given`](Self::or_given) does; `None` if the function has to be asked again.
+    /// Returns what [`or_given`](Self::or_given) does; `None` if a `retier` came since the function was called.
     #[inline(never)]
     fn unless_given<A>(self, overrides: &TierOverrides, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
         let is_current = table.retiers(fingerprint) == self.retiers;
         is_current.then(|| self.or_given(overrides, fingerprint))
     }
 
-    /// Returns the tier that `set_tier` gave the key, or else this one.
+    /// Returns the tier that `set_tier` gave the key, or else the tier that the function returned.
     fn or_given(self, overrides: &TierOverrides, fingerprint: Fingerprint) -> usize {
         overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
     }
@@ -86,9 +86,9 @@ impl<K: ?Sized> TierChoice<K> {
         matches!(self, Self::Several { .. })
     }
 
-    /// Asks the builder's function for the tier of a key; without a function there is only one tier.
+    /// Calls the builder's function for the tier of a key. Without such a function there is only one tier.
     ///
-    /// It is called without a lock, because the function may use the limiter.
+    /// The caller holds no lock, because the function may use the limiter.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
     #[inline]
     pub(super) fn own<A>(&self, fingerprint: Fingerprint, key: &K, table: &Table<A>) -> OwnTier {
@@ -99,7 +99,9 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Counts a `retier` of a key, so that a call with an older answer asks the function again.
+    /// Counts a `retier` of a key.
+    ///
+    /// A call with an older answer of the function then calls the function again.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn count_retier<A>(&self, fingerprint: Fingerprint, table: &Table<A>) {
         match self {
@@ -109,11 +111,13 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier of a key: the one that `set_tier` gave it, or else `own`.
+    /// Returns the tier of a key: the tier that `set_tier` gave the key, or else `own`.
     ///
-    /// It returns `None` if the function has to be asked again. The caller holds the key's lock. A `retier` that held
-    /// the lock earlier has changed the count, so this method returns `None`. A `retier` that gets the lock later moves
-    /// the key.
+    /// It returns `None` if a `retier` came since the function returned `own`. The caller then calls the function
+    /// again.
+    ///
+    /// The caller holds the key's lock. So no `retier` is missed: one that held the lock earlier has changed the count
+    /// that is compared here, and one that gets the lock later moves the key.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     #[inline]
     pub(super) fn of<A>(&self, fingerprint: Fingerprint, own: OwnTier, table: &Table<A>) -> Option<usize> {
@@ -124,7 +128,10 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Returns the tier that `set_tier` gave a key, or else `own`, even if that is out of date.
+    /// Returns the tier that `set_tier` gave a key, or else `own`.
+    ///
+    /// Unlike [`of`](Self::of), it does not check whether [`retier`](KeyedLimiter::retier) was called since the
+    /// builder's function returned `own`. So `own` may be out of date.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn given_or(&self, fingerprint: Fingerprint, own: OwnTier) -> usize {
         match self {
@@ -134,7 +141,7 @@ impl<K: ?Sized> TierChoice<K> {
         }
     }
 
-    /// Records the tier that `set_tier` gives a key, which must exist; `None` removes the record.
+    /// Records that `set_tier` gives a key this tier, which must exist. `None` removes the key's record.
     #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
     pub(super) fn set(&self, fingerprint: Fingerprint, tier: Option<usize>) {
         match self {
@@ -151,7 +158,7 @@ impl<K: ?Sized> TierChoice<K> {
 }
 
 impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter<K, C, S, A> {
-    /// Returns the number of the tier that this key is in, or would be in with a slot; 0 is the first.
+    /// Returns the number of the tier that this key is in, or would be in if it had a slot; 0 is the first.
     ///
     /// # Examples
     ///
@@ -172,15 +179,19 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         self.table.tier_of(fingerprint, || self.tiers.given_or(fingerprint, self.own_tier(fingerprint, key)))
     }
 
-    /// Moves this key to a tier, in place of the one it has.
+    /// Moves this key to a tier, and keeps it there.
     ///
-    /// Its bucket takes as long to be full as before, even if the new tier's quota allows no debt that deep. (In the
-    /// new tier it also owes what it may have spent there without a slot.) If one of the two tiers refills nothing, as
-    /// many tokens are missing as before. A stay in an unlimited tier forgives everything. (With a clock of nanoseconds
-    /// a debt lasts at most 52 days, or less if a quota was made much faster: longer debts are cut.)
+    /// The key's debt moves along:
     ///
-    /// The tier is remembered until the limiter is dropped or [`clear_tier`](Self::clear_tier) is called. It takes
-    /// memory of its own, so use this for few keys.
+    /// - The bucket takes as long to be full as before, even if the new tier's quota allows no debt that deep.
+    /// - If one of the two tiers refills nothing, as many tokens are missing as before.
+    /// - A stay in an unlimited tier forgives all debt.
+    /// - If the key may have spent in the new tier earlier, while it had no slot, that debt is added.
+    /// - With a clock of nanoseconds, debts of more than 52 days may be cut. The bound is lower if a quota was made
+    ///   much faster.
+    ///
+    /// The tier of this key is remembered until [`clear_tier`](Self::clear_tier) is called or the limiter is dropped.
+    /// That takes memory for each such key, so use this method for few keys.
     ///
     /// # Errors
     ///
@@ -195,23 +206,24 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
         Ok(())
     }
 
-    /// Makes this key belong again to the tier that it would be in without [`set_tier`](Self::set_tier).
+    /// Forgets the tier that [`set_tier`](Self::set_tier) gave this key, and moves the key to its own tier.
     ///
-    /// The [function](crate::keyed::KeyedLimiterBuilder::tiers) is asked again, as by [`retier`](Self::retier).
+    /// The builder's [function](crate::keyed::KeyedLimiterBuilder::tiers) is called for that tier, as by
+    /// [`retier`](Self::retier).
     pub fn clear_tier(&self, key: &K) {
         self.move_to_own_tier(key, |fingerprint| self.tiers.set(fingerprint, None));
     }
 
-    /// Asks again which tier this key belongs to, and moves it there.
+    /// Calls the builder's function for the tier of this key, and moves the key there.
     ///
-    /// Call it when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: a user has
-    /// another plan, or there is [one more tier](Self::add_tier). The key's debt moves along as
-    /// [`set_tier`](Self::set_tier) says. A key that `set_tier` gave a tier stays there. A key without a slot has
-    /// nothing to move: the function is asked when the key is next seen.
+    /// Call it when the answer of the [function](crate::keyed::KeyedLimiterBuilder::tiers) has changed: for example, a
+    /// user has another plan, or there is [one more tier](Self::add_tier). The key's debt moves along, as
+    /// [`set_tier`](Self::set_tier) describes. If `set_tier` gave the key a tier, the key stays there. A key without a
+    /// slot has nothing to move, and the next check of the key calls the function again.
     ///
-    /// The function sees everything that the caller wrote before, even if another thread sees the key for the first
-    /// time just then. (A wait that [`acquire`](Self::acquire) began earlier for a key without a slot still goes by the
-    /// earlier answer.)
+    /// The function sees everything that the caller wrote before `retier`. When `retier` has returned, no call uses an
+    /// older answer, even if another thread checks the key for the first time just then. (There is one exception. If
+    /// [`acquire`](Self::acquire) was called earlier for a key without a slot, that wait still uses the older answer.)
     ///
     /// # Examples
     ///
@@ -264,7 +276,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
 
     /// Returns the tier that the builder's function gives a key, or the only tier that there is.
     ///
-    /// A tier that `set_tier` gave the key does not count here.
+    /// It ignores a tier that `set_tier` gave the key.
     pub(super) fn own_tier(&self, fingerprint: Fingerprint, key: &K) -> OwnTier {
         self.tiers.own(fingerprint, key, &self.table)
     }
@@ -286,10 +298,10 @@ pub enum TierError {
     Quota {
         /// The tier whose quota was to change, counted from 0.
         tier: usize,
-        /// The reason of the refusal.
+        /// The reason why it was refused.
         error: SetQuotaError,
     },
-    /// There are as many tiers as there can be, which is 15.
+    /// There are already 15 tiers, the largest number.
     TooMany,
     /// The limiter has one quota for all keys.
     ///

@@ -23,36 +23,41 @@ pub trait Algorithm: sealed::Sealed {
         self.take_revocably(n, clock).map(|(allowed, _)| allowed)
     }
 
-    /// Gives back the `n` tokens that were taken at `position`, except those that were refilled since.
+    /// Gives back the `n` tokens of an earlier take, except those that have been refilled since.
+    ///
+    /// [`take_revocably`](Algorithm::take_revocably) returned `position` for that take.
     #[doc(hidden)]
     fn roll_back(&self, n: u32, position: TakePosition, clock: &impl Clock);
 
-    /// Takes tokens like [`take`](Algorithm::take), and returns the position that [`roll_back`](Algorithm::roll_back) needs.
+    /// Takes tokens as [`take`](Algorithm::take) does, and also returns what [`roll_back`](Algorithm::roll_back)
+    /// needs.
     #[doc(hidden)]
     fn take_revocably(&self, n: u32, clock: &impl Clock) -> Result<(Allowed, TakePosition), Denied>;
 
-    /// Loads the inputs that a decision needs before it reads the clock, for a decision on several limits.
+    /// Loads the state that [`judge`](Algorithm::judge) decides on.
     ///
-    /// It returns `None` before the first use, if the quota has no limit, or if the algorithm has more than one word.
-    /// Then [`refusal`](Algorithm::refusal) must be asked instead.
+    /// A set of limits looks at all its limits first, then reads the clock once, then judges each limit.
+    ///
+    /// It returns `None` in three cases: before the first use, if the quota has no limit, and if the algorithm keeps
+    /// its state in more than one word. The caller then asks [`refusal`](Algorithm::refusal) instead.
     #[doc(hidden)]
     #[inline]
     fn look(&self) -> Option<Look> {
         None
     }
 
-    /// Decides about `n` tokens by a [`look`](Algorithm::look) and the clock's reading `now`, made after it.
+    /// Decides about `n` tokens from an earlier [`look`](Algorithm::look). Writes nothing.
     ///
-    /// It writes nothing.
+    /// The caller must have read the clock, as `now`, after the look.
     #[doc(hidden)]
     #[inline]
     fn judge(&self, _look: Look, _n: u32, _now: u64, _clock: &impl Clock) -> Verdict {
         Verdict::Undecided
     }
 
-    /// Takes what [`judge`](Algorithm::judge) allowed, unless the word has changed since the look.
+    /// Takes the tokens that [`judge`](Algorithm::judge) allowed, and returns whether it took them.
     ///
-    /// It may fail spuriously.
+    /// It takes none if the algorithm's word has changed since the look. It may also fail spuriously.
     #[doc(hidden)]
     #[inline]
     fn take_judged(&self, _take: &JudgedTake) -> bool {
@@ -61,8 +66,8 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Returns the refusal that a check of `n` tokens would get now, if any. Takes nothing.
     ///
-    /// It writes only what a refused check writes: the start of the line at the first use, and the repair of a word
-    /// that was written before the clock stepped back.
+    /// Like a refused check, it may write two things. At the first use, it writes the tick at which the quota's
+    /// timeline starts. If a clock that stepped back has left a word too far ahead, it repairs that word.
     #[doc(hidden)]
     fn refusal(&self, n: u32, clock: &impl Clock) -> Option<Denied>;
 
@@ -91,7 +96,8 @@ pub trait Algorithm: sealed::Sealed {
     ///
     /// # Errors
     ///
-    /// [`SetQuotaError`] if another thread is changing the quota or the new one does not fit. The old quota then stays.
+    /// [`SetQuotaError`] if another thread is changing the quota, or if the limiter cannot take over the new quota.
+    /// The old quota then stays.
     fn set_quota(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         self.put_in_force(self.prepare_quota(quota, clock)?, clock);
         Ok(())
@@ -99,7 +105,7 @@ pub trait Algorithm: sealed::Sealed {
 
     /// Prepares to put another quota in force.
     ///
-    /// Until the returned change is put in force or dropped, other changers get [`SetQuotaError::Busy`].
+    /// Until the returned change is put in force or dropped, other changes fail with [`SetQuotaError::Busy`].
     #[doc(hidden)]
     fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError>;
 
@@ -119,9 +125,11 @@ impl fmt::Debug for PreparedQuota<'_> {
     }
 }
 
-/// The position at which tokens were taken, or the number of the window that counted them.
+/// Says where tokens were taken, so that exactly these can be given back.
 ///
-/// Positions are those of the quota's timeline.
+/// - In a token bucket, it is a position on the quota's timeline.
+/// - In an algorithm that counts by windows, it is the number of the window that counted the tokens.
+/// - In a sliding log, it is the head of the log after the take.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakePosition {
@@ -133,7 +141,7 @@ impl TakePosition {
     pub(super) const UNCOUNTED: Self = Self { at: u64::MAX };
 }
 
-/// The epoch and the word that [`Algorithm::look`] loaded.
+/// The quota's epoch (its version number) and the algorithm's word, as [`Algorithm::look`] loaded them.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
@@ -141,18 +149,20 @@ pub struct Look {
     pub(super) word: u64,
 }
 
-/// The decision about a [`Look`].
+/// The decision of [`Algorithm::judge`] on a [`Look`].
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Verdict {
-    /// The tokens are available, and the answer holds if the swap succeeds.
+    /// The tokens are available. The answer counts only if [`Algorithm::take_judged`] then takes them.
     Allowed(JudgedTake, Allowed),
     Refused(Denied),
-    /// The quota changed meanwhile, or the word may have been written before the clock stepped back.
+    /// The look does not suffice, so the caller has to start a new decision.
+    ///
+    /// For example, the quota has changed since the look, or a clock that stepped back may have left the word.
     Undecided,
 }
 
-/// The swap that takes the tokens of an allowed call.
+/// The compare-and-swap that takes the tokens which [`Algorithm::judge`] allowed.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct JudgedTake {
@@ -162,7 +172,7 @@ pub struct JudgedTake {
 }
 
 impl Verdict {
-    /// Creates the verdict on tokens that were taken already.
+    /// Creates the verdict for a call whose tokens were taken without [`Algorithm::judge`].
     pub(super) const fn taken(allowed: Allowed, position: TakePosition) -> Self {
         Self::Allowed(JudgedTake { word: 0, after: 0, position }, allowed)
     }
@@ -172,7 +182,7 @@ impl Verdict {
         matches!(self, Self::Allowed(..))
     }
 
-    /// Returns the answer of a limit that allowed the call.
+    /// Returns the answer if the limit allowed the call.
     #[inline]
     pub(super) const fn allowed(&self) -> Option<&Allowed> {
         if let Self::Allowed(_, allowed) = self { Some(allowed) } else { None }
@@ -180,8 +190,8 @@ impl Verdict {
 }
 
 pub(super) mod sealed {
-    /// Seals algorithms and queues of waiters.
+    /// Keeps other crates from implementing [`Algorithm`](super::Algorithm) and the traits built on it.
     ///
-    /// Their words are only valid together with their live quota, so other crates cannot implement them.
+    /// An algorithm's word is valid only under the quota that it was read with, and only this crate can check that.
     pub trait Sealed {}
 }

@@ -16,18 +16,18 @@ use core::time::Duration;
 
 /// The level of a bucket right after a decision, as plain numbers.
 ///
-/// Tokens and waits are computed from these numbers on request, because few callers ask for them. So an answer costs
-/// little more if the function that returns it is not inlined.
+/// Few callers ask an answer for tokens or waits. So its methods compute them from these numbers when they are called,
+/// and a check does not pay for them even where it is not inlined.
 #[derive(Clone, Copy)]
 struct Level {
     tempo: Tempo,
-    /// How many units of its line the bucket is short of full. It is 0 or less if the bucket is full.
+    /// How far the bucket is below full, in units (fixed-point fractions of a token).
     ///
-    /// It is also 0 in the answer of an algorithm that has no line of tokens.
+    /// It is 0 or less if the bucket is full. It is also 0 if `Level::counted_by` created the level.
     ahead: i64,
-    /// The burst in tokens, or the tokens left if the algorithm has no line of tokens.
+    /// The burst in tokens. If `Level::counted_by` created the level, it is the number of tokens left.
     most: u32,
-    /// The soft limit of an allowed call, or the tokens that a denied one asked for.
+    /// In [`Allowed`], the limiter's soft limit. In [`Denied`], the number of tokens that the call asked for.
     tokens: u32,
 }
 
@@ -37,15 +37,16 @@ impl Level {
         Self { tempo: line.timeline().tempo(), ahead: word.wrapping_sub(at) as i64, most: line.burst(), tokens }
     }
 
-    /// Creates a level from the numbers of an algorithm that has no line of tokens.
+    /// Creates a level from results that are known already, instead of from the state of a bucket.
     ///
-    /// A `wait` of zero means that no wait brings the tokens. (A real wait is never zero.)
+    /// A `wait` of zero means that no wait helps, because the call asks for more than the limiter can ever give. (A
+    /// real wait is never zero.)
     #[inline]
     fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks, wait: Ticks) -> Self {
         Self { tempo: Tempo::known([resets_in, wait], frequency), ahead: 0, most: remaining, tokens: 0 }
     }
 
-    /// Returns the bucket's debt, in units.
+    /// Returns how far the bucket is below full, in units.
     fn debt(&self) -> u64 {
         u64::try_from(self.ahead).unwrap_or(0)
     }
@@ -69,13 +70,13 @@ impl Level {
         ticks.duration(self.tempo.frequency())
     }
 
-    /// Returns how much the bucket lacks of the tokens that were asked for, in units.
+    /// Returns the part of the requested tokens that the bucket lacks, in units.
     fn missing(&self) -> u64 {
         // The sum is at most 2^63 + 2^61, so it does not overflow.
         (self.debt() + self.tempo.units(self.tokens)).saturating_sub(self.tempo.units(self.most))
     }
 
-    /// Returns whether no wait brings the tokens that were asked for, because they exceed the burst.
+    /// Returns whether the call asked for more tokens than the burst, so that no wait helps.
     fn exceeds_burst(&self) -> bool {
         match self.tempo.waits() {
             Some([_, wait]) => wait == Ticks::ZERO,
@@ -83,17 +84,19 @@ impl Level {
         }
     }
 
-    /// Returns the wait for the tokens that were asked for, which must not exceed the burst.
+    /// Returns the wait for the requested tokens, or `None` if they never come.
+    ///
+    /// The call must not have asked for more tokens than the burst.
     fn retry_after(&self) -> Option<Duration> {
         let ticks = self.tempo.waits().map_or_else(|| self.tempo.wait(self.missing()), |[_, wait]| wait);
         ticks.duration(self.tempo.frequency())
     }
 }
 
-/// The permission of a call whose tokens were taken.
+/// The answer to an allowed call, whose tokens were taken.
 ///
-/// It is owned and has 48 bytes. Tokens and waits are computed on request. Two answers are equal if all their methods
-/// return the same.
+/// It is `Copy` and has at most 48 bytes. Its methods compute tokens and waits when they are called. Two answers are
+/// equal if all their methods return equal values.
 #[derive(Clone, Copy)]
 pub struct Allowed {
     level: Level,
@@ -105,7 +108,7 @@ impl Allowed {
         Self { level: Level::of(line, word, at, 0) }
     }
 
-    /// Creates a permission from the numbers of an algorithm that has no line of tokens.
+    /// Creates an answer from results that are known already, instead of from the state of a bucket.
     #[inline]
     pub(crate) fn counted_by(frequency: Frequency, remaining: u32, resets_in: Ticks) -> Self {
         Self { level: Level::counted_by(frequency, remaining, resets_in, Ticks::ZERO) }
@@ -135,9 +138,9 @@ impl Allowed {
         self.level.remaining()
     }
 
-    /// Returns the time from the decision until the bucket is full.
+    /// Returns the time from the decision until the bucket is full again.
     ///
-    /// It is rounded up to the clock's tick, and `None` if the bucket will never be full.
+    /// The time is rounded up to the clock's tick. It is `None` if the bucket will never be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
@@ -176,10 +179,13 @@ impl defmt::Format for Allowed {
     }
 }
 
-/// The refusal of a call: its tokens were not all available, or the limiter pauses. The call took none.
+/// The refusal of a call, which took no tokens.
 ///
-/// It is owned, has 48 bytes, and is displayed as a sentence: `rate limit exceeded, retry in 1.2 s`. Waits are
-/// computed on request. Two refusals are equal if all their methods return the same.
+/// Either the tokens were not all available, or the limiter was [paused](super::Pausable).
+///
+/// A refusal is `Copy` and has at most 48 bytes. Its methods compute tokens and waits when they are called. It is
+/// displayed as a sentence, such as `rate limit exceeded, retry in 1.2 s`. Two refusals are equal if all their methods
+/// return equal values.
 #[derive(Clone, Copy)]
 pub struct Denied {
     level: Level,
@@ -203,7 +209,7 @@ impl Denied {
         Self::counted_by(line.frequency(), line.remaining(word, at), line.resets_in(word, at), wait)
     }
 
-    /// Creates a refusal from the numbers of an algorithm that has no line of tokens.
+    /// Creates a refusal from results that are known already, instead of from the state of a bucket.
     ///
     /// A `wait` of zero means that no wait helps, because the call asks for more than the limiter can ever give.
     #[inline]
@@ -211,9 +217,9 @@ impl Denied {
         Self { level: Level::counted_by(frequency, remaining, resets_in, wait) }
     }
 
-    /// Creates the refusal of a limiter of your own: no token is left, and all are back after `wait`.
+    /// Creates a refusal for a limiter of your own. No token is left, and all tokens are back after `wait`.
     ///
-    /// The wait is kept in nanoseconds, at least one. A wait of more than 584 years counts as never.
+    /// A `wait` of zero counts as one nanosecond. A `wait` of more than 584 years counts as never.
     ///
     /// # Examples
     ///
@@ -235,18 +241,22 @@ impl Denied {
 
     /// Returns the shortest wait after which the same call succeeds if no other caller takes tokens first.
     ///
-    /// It is exact to the clock's tick, and never too short: a tick sooner the call is refused. (A wait of more than
-    /// 2^62 ticks may be too long.) It returns `None` if no wait helps: the call asks for more than the burst, or the
-    /// quota never refills.
+    /// The wait is exact to the clock's tick and never too short. The same call one tick sooner would be refused. (A
+    /// wait of more than 2^62 ticks may be too long.)
+    ///
+    /// Returns `None` if no wait helps, because the call asks for more than the burst or the quota never refills.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         if self.exceeds_burst() { None } else { self.level.retry_after() }
     }
 
-    /// Returns whether the caller waits longer because of this refusal than because of `other`.
+    /// Returns whether this refusal makes a caller wait longer than `other` does.
     ///
-    /// A refusal for more than the burst outlasts every other. The refusal of a quota that refills nothing outlasts
-    /// those that give a wait.
+    /// Refusals rank in this order, the longest first:
+    ///
+    /// - The call asks for more tokens than the burst.
+    /// - The quota never refills.
+    /// - The refusal gives a wait. Of two such refusals, the one with the longer wait comes first.
     pub(crate) fn outlasts(&self, other: &Self) -> bool {
         let rank = |denied: &Self| {
             let wait = denied.retry_after();
@@ -263,22 +273,22 @@ impl Denied {
 
     /// Returns whether the burst is 0.
     ///
-    /// The bucket is full then, and yet no token remains.
+    /// A bucket with such a burst is full, and yet no token remains.
     fn allows_nothing(&self) -> bool {
         self.exceeds_burst() && self.remaining() == 0 && self.resets_in() == Some(Duration::ZERO)
     }
 
     /// Returns how many tokens could have been taken instead, rounded down.
     ///
-    /// They are fewer than were asked for.
+    /// The number is less than the call asked for.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.level.remaining()
     }
 
-    /// Returns the time from the refusal until the bucket is full.
+    /// Returns the time from the refusal until the bucket is full again.
     ///
-    /// It is rounded up to the clock's tick, and `None` if the bucket will never be full.
+    /// The time is rounded up to the clock's tick. It is `None` if the bucket will never be full.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.level.resets_in()
@@ -335,9 +345,10 @@ impl defmt::Format for Denied {
 impl core::error::Error for Denied {}
 
 impl Denied {
-    /// Returns the first refusal of a limit in an error's chain of sources, the error itself included.
+    /// Returns the first `Denied` in an error's chain of sources, which starts with the error itself.
     ///
-    /// For a refusal of a [`LimitSet`](super::LimitSet), it returns what [`denied`](LimitSetDenied::denied) returns.
+    /// A [`LimitSetDenied`] in the chain counts too. It stands for the refusal that its
+    /// [`denied`](LimitSetDenied::denied) returns.
     ///
     /// # Examples
     ///

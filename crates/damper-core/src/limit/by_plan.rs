@@ -1,7 +1,8 @@
-//! The buckets of a keyed table under plans that come with each call.
+//! The token buckets of a keyed table in which each call brings its quota, as a [`Plan`](crate::Plan).
 //!
-//! The *level*, the part of a key's word that describes its bucket, has the instant at which the bucket is full, and
-//! the tag of the plan under which the debt was taken:
+//! The *level* is the part of a key's word that describes the key's bucket. The bucket's *debt* is what it lacks to be
+//! full. A level stores when the debt is repaid, and under which plan it was taken. (Each plan has a small number, its
+//! *tag*.)
 //!
 //! ```text
 //!  55  48 47     0
@@ -10,8 +11,8 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | FULL AT | 48 | the beat (64 ns) at which the bucket is full, modulo 2^48 |
-//! | TAG | 8 | the tag of the plan under which all of the debt was taken; 0 if there were several |
+//! | FULL AT | 48 | the instant at which the bucket is full, in beats (units of 64 ns), modulo 2^48 |
+//! | TAG | 8 | the tag of the plan under which all of the debt was taken; 0 if several plans took it or there is no debt |
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ use crate::quota::{Alignment, Beats, Line, LineStart, PlanClock, TIME_BITS};
 use crate::sync::Field;
 use crate::time::{Clock, Ticks};
 
-/// A level of a bucket by plan.
+/// A level of a bucket by plan: its fields, which the head of this file draws.
 const FULL_AT: Field = Field::lowest(TIME_BITS);
 const TAG: Field = FULL_AT.then(8);
 const _: () = assert!(TAG.end() == super::LEVEL_BITS, "fields must tile the level");
@@ -72,7 +73,7 @@ impl PerKey for ByPlan {
     fn greater(_: &PlanClock, one: u64, other: u64, at: u64, _: &impl Clock) -> u64 {
         let (one_owes, other_owes) = (Self::owed_beats(one, at), Self::owed_beats(other, at));
         let (more, less) = if one_owes >= other_owes { (one, other) } else { (other, one) };
-        // The tag is cleared if the debt may have been taken under both plans.
+        // The tag is cleared if the debts of the two levels may come from different plans.
         let is_one = Self::tag(more) == Self::tag(less) || one_owes == 0 || other_owes == 0;
         if is_one { more } else { FULL_AT.put(FULL_AT.get(more)) }
     }

@@ -1,7 +1,7 @@
 //! Counterexamples of `proofs/run`, as tests.
 //!
-//! A failed proof prints the body of a test, which is pasted here and fails until the code is mended. The functions
-//! below make the values that such a test begins with.
+//! A failed proof prints the body of a test. Paste it here as a test, which fails until the code is mended. The
+//! functions below create the inputs of such tests.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::windows::{CountedWindow, WindowLine};
@@ -9,7 +9,7 @@ use crate::quota::{Line, Quota, Timeline};
 use crate::sync::Field;
 use crate::time::{Clock, Frequency, Scale, Ticks};
 
-/// A clock that stands still and may step back by the given number of ticks.
+/// A clock that always reads 0. Its `max_step_back` is the given number of ticks.
 struct Steady(u64);
 
 impl Clock for Steady {
@@ -26,7 +26,9 @@ impl Clock for Steady {
     }
 }
 
-/// Makes a timeline from its `[origin, start, mult, inverse, brought, shape, deepest_ever, behind]`.
+/// Creates a timeline from its fields.
+///
+/// They are `[origin, start, mult, inverse, brought, shape, deepest_ever, behind]`.
 fn timeline(fields: [u64; 8]) -> Timeline {
     Timeline::of_fields(fields, fields[6], false)
 }
@@ -40,12 +42,12 @@ fn window_line(quota: &Quota, fields: [u64; 8]) -> WindowLine {
     <WindowLine as Line>::new(Timeline::of_fields(fields, WindowLine::deepest_debt(quota), false), quota)
 }
 
-/// Makes the shape of a line with these fraction bits, on which a tick brings one unit.
+/// Returns the packed `shape` of a timeline with these fraction bits, on which each tick brings one unit.
 fn shape(fraction_bits: u64) -> u64 {
     fraction_bits << 58 | 1 << 14 | 63 << 6
 }
 
-/// A line from the functions above decides like the line that the code builds from the same quota.
+/// The lines that the functions above create decide like the lines that the crate creates.
 #[test]
 fn made_lines_decide_as_lines_of_the_code_do() {
     let quota = Quota::per_second(10).max_debt(5);

@@ -2,8 +2,8 @@
 //!
 //! It holds the tokens that one process has taken from a limit that several processes share.
 //!
-//! The tokens and their end are one word. So a spend is one swap, and no spend comes after the end that it was
-//! checked against:
+//! One word stores the tokens and the end of the lease. A spend checks both and then swaps this word. So the swap
+//! fails if the end has changed since the check.
 //!
 //! ```text
 //!  63 24 23      0
@@ -13,10 +13,11 @@
 //! | field | bits | unit | |
 //! |---|---|---|---|
 //! | TOKENS | 24 | tokens | the tokens left, none of which counts after the end |
-//! | END | 40 | a power of two of ticks, from half a millisecond to a millisecond | the first unit in which nothing may be spent; wraps after 17 years or more |
+//! | END | 40 | `2^k` ticks, between half a millisecond and a millisecond | the first unit in which nothing may be spent; wraps after 17 years or more |
 //!
-//! An end that seems more than 2^24 units ahead has passed, because no lease is that long. So a word that is never
-//! renewed becomes valid again for 2 hours or more every 17 years or more, with the tokens that it held.
+//! An end more than 2^24 units ahead of the clock counts as passed, because no lease is longer than that. But END
+//! wraps. So a lease that is never renewed becomes valid again after every wrap, for 2 hours or more. It then holds
+//! the tokens that it held at its end.
 
 #[cfg(test)]
 mod tests;
@@ -24,12 +25,12 @@ mod tests;
 use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::Clock;
 
-/// An expiring lease.
+/// An expiring lease: the fields of its word, which the head of this file draws.
 const TOKENS: Field = Field::lowest(24);
 const END: Field = TOKENS.then(40);
 const _: () = assert!(END.end() == u64::BITS, "fields must tile the word");
 
-/// The longest lease, in units.
+/// The longest lease, in units of the field `END`.
 const LONGEST: u64 = 1 << 24;
 
 /// The most tokens that a lease holds: 16,777,215.
@@ -37,25 +38,25 @@ const MOST: u32 = TOKENS.max() as u32;
 
 /// A lease that ends at an instant of a clock, for many threads.
 ///
-/// Its tokens were taken from a bucket that processes share. After the end the bucket may give them to other holders.
-/// So they are spent only before the end, and each attempt to spend reads the clock anew. A lease whose end has passed
-/// holds nothing. Its tokens count as spent and must not be given back.
+/// Its tokens were taken from a bucket that several processes share. After the end, the bucket may give these tokens
+/// to other holders. So each spend reads the clock anew and succeeds only before the end. A lease whose end has
+/// passed holds nothing. Its tokens count as spent and must not be given back.
 ///
-/// The methods that do more than spend tokens ([`renew`](Self::renew), [`report`](Self::report)) may run beside any
-/// number of spends. If two of these methods run at the same time, each is atomic but either may come first, so the
-/// caller has to keep them apart. All methods must be given the same clock.
+/// [`renew`](Self::renew) and [`report`](Self::report) may run while other threads spend. The caller must keep them
+/// from running at the same time as each other: each is atomic, but they could take effect in either order. All
+/// methods must be given the same clock.
 ///
 /// # Memory ordering
 ///
-/// A thread that spends tokens which a renewal granted reads the clock after that renewal.
+/// A spend of tokens that a renewal granted reads the clock after that renewal.
 #[derive(Debug)]
 pub struct ExpiringLease {
     word: AtomicU64,
-    /// The end is stored in units of 2^shift ticks.
+    /// The end is stored in units of `2^shift` ticks.
     shift: u32,
 }
 
-/// A snapshot of a lease.
+/// The word of a lease at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Snapshot(u64);
 
@@ -63,8 +64,8 @@ impl Snapshot {
     /// Returns whether a reading of the clock, in units, is before the end.
     #[inline]
     const fn is_before_end(self, unit: u64) -> bool {
-        // Before the end, `END - unit` is from 1 to `LONGEST`. The mask drops what the subtractions borrow, so that
-        // this holds across a wrap of the field too.
+        // Before the end, `END - unit` is from 1 to `LONGEST`. The mask keeps only the bits of the field, so the
+        // comparison is also right after END has wrapped.
         END.get(self.0).wrapping_sub(unit).wrapping_sub(1) & END.max() < LONGEST
     }
 
@@ -72,7 +73,7 @@ impl Snapshot {
         TOKENS.get(self.0) as u32
     }
 
-    /// Returns the snapshot with this number of tokens, but at most [`MOST`].
+    /// Returns this snapshot with its tokens replaced by `tokens`, or by [`MOST`] if that is less.
     const fn with_tokens(self, tokens: u32) -> Self {
         let tokens = if tokens > MOST { MOST } else { tokens };
         Self(self.0 - TOKENS.get(self.0) + TOKENS.put(tokens as u64))
@@ -83,24 +84,26 @@ impl Snapshot {
     }
 }
 
-/// The tokens that were taken out of a lease, and those that it still holds.
+/// The result of [`ExpiringLease::report`].
 ///
-/// Both numbers describe the same moment: no token is counted twice, and no spent token is counted.
+/// Both numbers describe the same moment. No token is counted in both, and a spent token is counted in neither.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "tokens that were taken out have to be given back"]
 pub struct Report {
-    /// The tokens that were taken out, to be given back.
+    /// The number of tokens that were taken out of the lease.
+    ///
+    /// The caller has to give them back to the shared limit.
     pub back: u32,
-    /// The tokens that the lease still holds, and may spend from now on.
+    /// The number of tokens that the lease still holds and may spend from now on.
     pub unspent: u32,
 }
 
-/// The result of a spend.
+/// The result of [`ExpiringLease::spend`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
-    /// The tokens that the lease still has.
+    /// The number of tokens that the lease still has.
     pub left: u32,
-    /// The reading of the clock at which they were spent, in ticks.
+    /// The clock's reading at which the tokens were spent, in ticks.
     pub at: u64,
 }
 
@@ -112,13 +115,14 @@ impl ExpiringLease {
         /// Creates a lease that holds nothing, for a clock of `frequency` ticks per second.
         #[must_use]
         pub const fn new(frequency: u64) -> Self {
-            // The unit is the largest power of two of ticks that is at most a millisecond.
+            // The end is stored in units of `2^shift` ticks. The unit is the largest one of at most a millisecond, or
+            // one tick if a tick is longer.
             let millisecond = if frequency < 1_000 { 1 } else { frequency / 1_000 };
             Self { word: AtomicU64::new(0), shift: millisecond.ilog2() }
         }
     }
 
-    /// Takes `n` tokens if the lease holds them and has not ended, else none.
+    /// Takes all of `n` tokens, or returns `None` if the lease holds fewer or has ended.
     ///
     /// It is lock-free. A refusal writes nothing.
     #[inline]
@@ -145,10 +149,12 @@ impl ExpiringLease {
 
     /// Drops up to `dropped` tokens, adds `granted`, and sets the end.
     ///
-    /// Tokens beyond [`MOST`](Self::MOST) are lost. Tokens of a lease that has ended become valid again, so the caller
-    /// must drop those that other holders may have. Spends fail at the latest from the start of the unit in which the
-    /// tick `end` lies. So the lease never ends late. It ends early by at most a millisecond plus what the clock may
-    /// step back. An end more than 2 hours ahead of the clock counts as passed.
+    /// Tokens beyond [`MOST`](Self::MOST) are lost. If the lease had ended, the tokens that are not dropped become
+    /// valid again. So the caller must drop the tokens that other holders may have by now.
+    ///
+    /// No spend succeeds from the tick `end` on. The lease may end earlier than that, by up to a millisecond plus
+    /// [`Clock::max_step_back`]. The end should be at most 2 hours ahead of the clock, because an end much further
+    /// ahead counts as passed.
     pub fn renew(&self, dropped: u32, granted: u32, end: u64, clock: &impl Clock) {
         let end = self.unit(end.wrapping_sub(clock.max_step_back()));
         self.change(|held| {
@@ -167,9 +173,9 @@ impl ExpiringLease {
         refunded(before.0, before.1)
     }
 
-    /// Takes out the tokens beyond `keep`, and returns them and those that the lease still holds.
+    /// Takes out the tokens beyond `keep`, and returns how many it took out and how many it left.
     ///
-    /// After the end both are 0, and the lease holds no tokens from then on.
+    /// After the end, both numbers are 0 and all tokens of the lease are dropped.
     pub fn report(&self, keep: u32, clock: &impl Clock) -> Report {
         let kept = |held: Snapshot, unit| if held.is_before_end(unit) { held.tokens().min(keep) } else { 0 };
         let (before, unit) = self.change_now(clock, |held, unit| held.with_tokens(kept(held, unit)));
@@ -189,7 +195,7 @@ impl ExpiringLease {
 
     #[inline]
     const fn unit(&self, tick: u64) -> u64 {
-        // The shift is at most 54, for a frequency that needs 64 bits. The mask tells the compiler that it is below 64.
+        // The shift is at most 54, even for the highest frequency. The mask shows the compiler that it is below 64.
         tick >> (self.shift & 63)
     }
 
@@ -204,16 +210,16 @@ impl ExpiringLease {
         }
     }
 
-    /// Replaces the word by what `next` returns for the word and a reading of the clock, in units.
+    /// Replaces the word by the result of `next`, and returns the old word and the clock's reading.
     ///
-    /// Returns the old word and the reading.
+    /// `next` gets the old word and the reading. The reading is in units of the field `END`.
     fn change_now(&self, clock: &impl Clock, next: impl Fn(Snapshot, u64) -> Snapshot) -> (Snapshot, u64) {
         let spin = SpinWait::new();
         loop {
             let held = self.load();
             let unit = self.unit(clock.now());
             let changed = next(held, unit);
-            // If the word stays the same, the load alone decides, and nothing is written.
+            // If `next` leaves the word as it is, there is nothing to write, and the loaded word is the result.
             if changed == held || self.replace(held, changed) {
                 return (held, unit);
             }

@@ -19,7 +19,9 @@ use crate::quota::{Alignment, Line, Quota, SetQuotaError};
 use crate::sync::{Field, const_unless_loom};
 use crate::time::{Clock, Ticks};
 
-/// The fields of a limiter's word, or of a *level*, the form in which the keyed table stores a bucket.
+/// The fields of the word in which a fixed window is stored.
+///
+/// The word is that of a limiter, or a *level*: the 56 bits that the keyed table stores for a key.
 #[derive(Clone, Copy)]
 pub(super) struct FixedWindowFields {
     count: Field,
@@ -42,16 +44,19 @@ const WORD: FixedWindowFields = FixedWindowFields::of_bits(u64::BITS);
 /// end of one window and again at the beginning of the next, which is twice the limit in almost no time. A
 /// [`SlidingCounter`](super::SlidingCounter) or a [`TokenBucket`](super::TokenBucket) has no such bursts.
 ///
-/// Only the quota's limit counts. The burst is ignored, and a refusal that reports "more than the burst" means more than
-/// the limit. The first window begins with the first request, not at a full minute or hour, unless
-/// [`aligned_to`](FixedWindow::aligned_to) sets another start. `resets_in` is the time until the window ends, or zero
-/// while nothing is taken.
+/// Only the quota's limit counts. The burst is ignored, and a refusal that reports "more than the burst" means more
+/// than the limit. The first window begins with the first request, not at a full minute or hour, unless
+/// [`aligned_to`](FixedWindow::aligned_to) sets another start. In answers, `resets_in` is the time until the window
+/// ends, or zero while nothing is taken.
 ///
-/// Apart from the quota the whole state is one word of 8 bytes: 32 bits for the number of the window and 32 for the
-/// count. The number wraps. A limiter that was idle for 2^31 windows or more may count old tokens for two windows. A
-/// clock that steps back by more than its [`max_step_back`](crate::Clock::max_step_back) opens no window a second time,
-/// and locks callers out for at most two windows. A change of the quota keeps the count. The current window then ends
-/// sooner if the new windows are shorter, and later if they are longer.
+/// Apart from the quota, the whole state is one word of 8 bytes: 32 bits for the number of the window and 32 for the
+/// count. The number wraps, so a limiter that was idle for 2^31 windows or more may count old tokens for two windows.
+///
+/// If a clock steps back by more than its [`max_step_back`](crate::Clock::max_step_back), no window opens a second
+/// time, and callers are locked out for at most two windows.
+///
+/// A change of the quota keeps the count. The current window then ends sooner if the new windows are shorter, and
+/// later if they are longer.
 ///
 /// # Examples
 ///
@@ -146,7 +151,7 @@ impl FixedWindow {
             Self(OneWord::new(quota, WindowLine::aligned_to(Alignment::FirstRequest)))
         }
 
-        /// Sets where windows begin. Default: at the first use.
+        /// Sets when the windows begin. Default: the first window begins at the first use.
         #[must_use]
         pub const fn aligned_to(mut self, alignment: Alignment) -> Self {
             self.0.align_to(alignment);

@@ -1,7 +1,7 @@
 //! The leaky bucket: as a meter, and as a queue.
 //!
-//! Both are the token bucket seen from the other side, with the same word and arithmetic: the tokens missing from the
-//! token bucket are the level of the leaky one.
+//! Both use the word and the arithmetic of the token bucket. The level of a leaky bucket is the number of tokens that
+//! the token bucket lacks.
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::{Observed, OneWord, Step};
@@ -116,13 +116,15 @@ impl Algorithm for LeakyBucket {
 
 /// The leaky bucket as a queue: requests leave one after another at a constant rate.
 ///
-/// The queue stores no requests: it returns how long each has to wait, and the caller waits that long and proceeds.
+/// The queue stores no requests. It returns how long a request has to wait, and the caller waits that long and
+/// proceeds.
 ///
-/// The queue has room for as many requests as the quota's burst, the one that is leaving included. Further ones
+/// The queue has room for as many requests as the quota's burst, including the one that is leaving. Further requests
 /// overflow and are refused. A [`TokenBucket`] lets a burst through at once, while a queue spreads it out.
 ///
-/// In any stretch of time of `t` clock ticks at most `1 + rate · (t + 1 tick)` requests leave, if each waits exactly as
-/// long as the queue says. A change of the quota applies to requests that enter after it. The others keep their waits.
+/// In any `t` ticks of the clock at most `1 + rate * (t + 1)` requests leave, if each waits exactly as long as the
+/// queue says. (The rate is in requests per tick.) A change of the quota applies to requests that enter after it.
+/// Requests that entered before it keep their waits.
 ///
 /// # Examples
 ///
@@ -173,22 +175,23 @@ impl<C: Clock> LeakyQueue<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the queue overflows. It says when there is room, and gives no time if nothing will ever leave.
+    /// [`Denied`] if the queue is full. [`Denied::retry_after`] is the time until there is room, or `None` if there
+    /// never will be.
     pub fn enter(&self) -> Result<Duration, Denied> {
         self.enter_n(1)
     }
 
-    /// Enters a request of the size `n`, as [`enter`](Self::enter) does.
+    /// Enters the queue with a request of size `n`, as [`enter`](Self::enter) does with a request of size 1.
     ///
-    /// The request after it leaves later by the time that the quota takes to bring `n` tokens. A request of size 0 leaves
-    /// at once.
+    /// The next request leaves later than this one by the time in which the quota brings `n` tokens. A request of
+    /// size 0 leaves at once.
     ///
-    /// The wait is rounded up to the clock's tick. (On a clock of nanoseconds, if the quota takes more than a decade to
-    /// bring its burst and its `max_debt`, the wait may be off by more than a tick: by 2^-58 of that time.)
+    /// The wait is rounded up to the clock's tick. (It may be off by more than a tick if the quota takes more than ten
+    /// years to bring its burst and its `max_debt`, on a clock of nanoseconds. The error is then 2^-58 of that time.)
     ///
     /// # Errors
     ///
-    /// [`Denied`] if the queue overflows, or `n` exceeds what it can hold.
+    /// [`Denied`] if the queue has no room for `n`, now or ever.
     pub fn enter_n(&self, n: u32) -> Result<Duration, Denied> {
         self.word.decide(&self.clock, |seen @ &Observed { ref line, word, at, .. }| match line.take(word, at, n) {
             Ok(after) if after == word => Step::Keep(Ok(Duration::ZERO)),
@@ -200,7 +203,9 @@ impl<C: Clock> LeakyQueue<C> {
         })
     }
 
-    /// Returns how many requests are in the queue, the one that is leaving included.
+    /// Returns the total size of the requests in the queue, including the one that is leaving.
+    ///
+    /// It is rounded up. If all requests have size 1, it is their number.
     pub fn level(&self) -> u32 {
         self.word.observe(&self.clock, |&Observed { ref line, word, at, .. }| line.level(word, at))
     }

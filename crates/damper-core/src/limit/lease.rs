@@ -1,13 +1,14 @@
 //! Leases: tokens that a thread takes many at a time and spends without touching shared memory.
 //!
-//! A *budget* of tokens is set aside from the burst for the leases. The bucket refills while leases hold tokens, so
-//! from the start its capacity is only the burst minus the budget. The leases hold at most the budget and the bucket
-//! holds at most its capacity, so together they never hold more than the burst. So they allow no more than one bucket
-//! of the whole burst. (A capacity that follows the number of held tokens was seen to fail, both when a lease is
-//! created and when it is dropped.)
+//! A part of the burst, the *budget*, is set aside for the leases. The bucket refills while leases hold tokens, so
+//! its capacity is only the burst minus the budget from the start. The leases hold at most the budget, and the bucket
+//! holds at most its capacity. Together they never hold more than the burst, so they allow no more than one bucket of
+//! the whole burst does. (A capacity that changes with the number of tokens in leases was tried. It failed both when a
+//! lease was created and when one was dropped.)
 //!
-//! A lease that ends returns its tokens to the bucket before it returns its part of the budget. In the other order
-//! another lease could fill up before these tokens come back to the bucket.
+//! A lease that is dropped returns its tokens to the bucket first, and its part of the budget second. In the other
+//! order, another lease could claim that part and fill up while the tokens of the first lease are still outside the
+//! bucket.
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::{Allowed, Denied, LimiterRef, RateLimiter, TokenBucket, Usage};
@@ -16,12 +17,11 @@ use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 use crate::time::Clock;
 
-/// A token bucket that leaves a budget of its burst to [`Lease`]s.
+/// A token bucket that sets aside a part of its burst, the budget, for [`Lease`]s.
 ///
-/// The budget is a number of tokens of the burst that are never in the bucket: they are for the leases to hold. The
-/// rest of the burst is the most that the bucket can hold. A check of more tokens than that is refused as one that
-/// exceeds the burst. Leases and checks together are allowed no more than the quota. The burst of the quota has to
-/// exceed the budget, also when the quota is changed.
+/// The leases together hold at most the budget, and the bucket holds at most the rest of the burst. A check of more
+/// tokens than that rest is refused as one that exceeds the burst. Leases and checks together are allowed no more than
+/// the quota. The burst of the quota has to exceed the budget, also when the quota is changed.
 ///
 /// # Examples
 ///
@@ -55,11 +55,11 @@ pub struct LeasingBucket {
 
 impl LeasingBucket {
     const_unless_loom! {
-        /// Creates a full bucket that leaves `budget` tokens of the burst to leases.
+        /// Creates a full bucket that sets aside `budget` tokens of the burst for leases.
         ///
         /// # Errors
         ///
-        /// [`OutOfRange`] if the budget is 0, or no less than the burst.
+        /// [`OutOfRange`] if the budget is 0, or not less than the burst.
         pub const fn new(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
             match set_aside(quota, budget) {
                 Ok(own) => Ok(Self { bucket: TokenBucket::new(own), budget, unleased: AtomicU64::new(budget as u64) }),
@@ -68,7 +68,7 @@ impl LeasingBucket {
         }
     }
 
-    /// Takes `size` tokens of the budget.
+    /// Claims `size` tokens of the budget for a new lease.
     fn claim(&self, size: u32) -> Result<(), OutOfRange> {
         OutOfRange::check_count("size", size.into(), 1..=u64::MAX)?;
         // ORDERING: Relaxed: the swap below fails if this value is stale.
@@ -153,14 +153,14 @@ impl Algorithm for LeasingBucket {
 #[cfg(feature = "std")]
 impl RateLimiter<LeasingBucket> {
     const_unless_loom! {
-        /// Creates a token bucket that leaves `budget` tokens of its burst to leases.
+        /// Creates a token bucket that sets aside `budget` tokens of its burst for leases.
         ///
-        /// It is on the [default clock](crate::time::DefaultClock). For another clock, use
+        /// It uses the [default clock](crate::time::DefaultClock). For another clock, use
         /// `RateLimiter::with_algorithm(LeasingBucket::new(quota, budget)?, clock)`.
         ///
         /// # Errors
         ///
-        /// [`OutOfRange`] if the budget is 0, or no less than the burst.
+        /// [`OutOfRange`] if the budget is 0, or not less than the burst.
         pub const fn leasing(quota: Quota, budget: u32) -> Result<Self, OutOfRange> {
             match LeasingBucket::new(quota, budget) {
                 Ok(bucket) => Ok(Self::with_algorithm(bucket, crate::time::Monotonic)),
@@ -183,7 +183,7 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
         Ok(Lease { limiter: self, size, held: 0 })
     }
 
-    /// Returns a lease as [`lease`](Self::lease) does. It owns a reference to the limiter.
+    /// Returns a lease as [`lease`](Self::lease) does, but one that keeps an `Arc` of the limiter.
     ///
     /// # Errors
     ///
@@ -200,7 +200,9 @@ impl<C: Clock> RateLimiter<LeasingBucket, C> {
 /// While they last, a check is a subtraction, which touches no atomic and reads no clock.
 ///
 /// A lease holds up to its size. A check that finds too few tokens in the lease takes the rest from the bucket, and
-/// refills the lease. Only its owner can spend the tokens: an idle lease strands them until it is
+/// refills the lease.
+///
+/// Only the owner of a lease can spend its tokens. An idle lease keeps them from all others until it is
 /// [emptied](Lease::give_back) or dropped. A lease that is leaked (by `mem::forget`) keeps its part of the budget for
 /// ever.
 ///
@@ -218,7 +220,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] by the bucket.
+    /// [`Denied`], which is the bucket's refusal.
     #[inline]
     pub fn check(&mut self) -> Result<(), Denied> {
         self.check_n(1)
@@ -228,7 +230,7 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// # Errors
     ///
-    /// [`Denied`] by the bucket, for the tokens that the lease lacks.
+    /// [`Denied`], with which the bucket refuses the tokens that the lease lacks.
     #[inline]
     pub fn check_n(&mut self, n: u32) -> Result<(), Denied> {
         match self.held.checked_sub(n) {
@@ -249,13 +251,14 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         Ok(())
     }
 
-    /// Spends `n` tokens as [`check_n`](Self::check_n) does, to be settled later.
+    /// Spends `n` tokens as [`check_n`](Self::check_n) does, for a call whose true cost is known later.
     ///
-    /// It never waits. The reservation borrows the lease, because a lease serves one call at a time.
+    /// It never waits. The returned reservation corrects the cost when it is [settled](LeaseReservation::settle). It
+    /// borrows the lease, because a lease serves one call at a time.
     ///
     /// # Errors
     ///
-    /// [`Denied`] by the bucket, for the tokens that the lease lacks.
+    /// [`Denied`], with which the bucket refuses the tokens that the lease lacks.
     ///
     /// # Examples
     ///
@@ -266,8 +269,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     ///
     /// let rows = RateLimiter::leasing(Quota::per_second(1_000_000), 4_096)?;
     /// let mut lease = rows.lease(1_000)?;
-    /// let query = lease.reserve(500)?; // an estimate
-    /// query.settle(20); // the rows that were read
+    /// let query = lease.reserve(500)?; // an estimate; the lease was empty, so it is filled too
+    /// query.settle(20); // the rows that were read; the lease is full, so the bucket gets the other 480 back
     /// assert_eq!(lease.held(), 1_000);
     /// # }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -278,10 +281,10 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
         Ok(LeaseReservation { lease: self, n })
     }
 
-    /// Corrects the cost of a call that spent `taken` tokens to the number that it `used`.
+    /// Corrects the cost of a call that spent `taken` tokens but `used` another number.
     ///
-    /// The unused tokens go to the lease as far as it has room, and beyond that to the bucket. An excess is spent
-    /// from the lease, and beyond that charged to the bucket.
+    /// - Unused tokens go to the lease. Those that the lease has no room for go to the bucket.
+    /// - An excess is spent from the lease. Tokens that the lease lacks are charged to the bucket.
     #[inline]
     fn settle(&mut self, taken: u32, used: u32) {
         let (unused, excess) = (taken.saturating_sub(used), used.saturating_sub(taken));
@@ -305,7 +308,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     pub fn give_back(&mut self) {
         if self.held > 0 {
             let (leasing, clock) = self.limiter.limiter().parts();
-            // The bucket may be below empty: a lower quota can put it there while the lease holds tokens.
+            // The bucket may be in debt, because the quota may have become lower while the lease held tokens. The
+            // bucket's `give_back` works at any debt.
             leasing.bucket.give_back(self.held, clock);
             self.held = 0;
         }
@@ -334,9 +338,10 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
     }
 }
 
-/// The tokens of a [`Lease`] that a call spent on an estimate. [`Lease::reserve`] returns it.
+/// A reservation of tokens that a call spent from a [`Lease`], by an estimate of its cost.
 ///
-/// Settle it when the true cost is known. If it is dropped instead, the tokens stay spent.
+/// [`Lease::reserve`] returns it. [Settle](Self::settle) it when the true cost is known. If it is dropped instead, the
+/// tokens stay spent.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
@@ -347,20 +352,20 @@ pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
 impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
     /// Corrects the number of tokens spent to the number that the call `used`.
     ///
-    /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for go to the bucket, as
-    ///   by [`refund`](crate::RateLimiter::refund).
-    /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket, into
-    ///   debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Until it is
-    ///   repaid no lease gets tokens from the bucket, but leases still spend what they hold.
+    /// - A call that used fewer gives the rest back to the lease. Tokens that the lease has no room for are
+    ///   [refunded](crate::RateLimiter::refund) to the bucket.
+    /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket,
+    ///   into debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Until that debt is repaid,
+    ///   no lease gets tokens from the bucket, but leases still spend what they hold.
     ///
-    /// While the lease has room and tokens enough, settling touches no memory that other threads use.
+    /// If the lease has room for the rest, or holds the excess, settling touches no memory that other threads use.
     #[inline]
     pub fn settle(self, used: u32) {
         self.lease.settle(self.n, used);
     }
 }
 
-/// Returns `quota` without the `budget` tokens of its burst that leases or stripes may hold.
+/// Returns `quota` with its burst lowered by `budget`, the tokens that leases or stripes may hold.
 pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfRange> {
     let burst = quota.burst_size();
     check!(check_count("budget", budget as u64, 1..=u64::MAX));
@@ -368,14 +373,14 @@ pub(super) const fn set_aside(quota: Quota, budget: u32) -> Result<Quota, OutOfR
     Ok(quota.burst(burst - budget))
 }
 
-/// Returns the whole quota: the bucket's, with the budget of leases or stripes added to its burst.
+/// Returns the quota that the user set. Its burst is that of the bucket's own quota plus `budget`.
 pub(super) fn with_budget(bucket: &TokenBucket, budget: u32) -> Quota {
     let quota = bucket.quota();
     // The sum is the burst of the quota that was set, so it fits.
     quota.burst(quota.burst_size() + budget)
 }
 
-/// Returns the quota that [`set_aside`] returns, but with the error of a change of quota.
+/// Returns the quota from [`set_aside`], or turns its error into [`SetQuotaError::BurstWithinBudget`].
 pub(super) fn beside(quota: Quota, budget: u32) -> Result<Quota, SetQuotaError> {
     set_aside(quota, budget).map_err(|_| SetQuotaError::BurstWithinBudget)
 }

@@ -1,19 +1,20 @@
-//! The trait of all limiters without keys.
+//! [`Limiter`], the trait of all limiters without keys.
 
 use super::{Denied, Usage};
 use crate::gate::Forecast;
 
 /// Decides on tokens at once, without a key.
 ///
-/// All limiters of damper without keys implement this trait, sets of limits included. Limiters of your own can too.
+/// All limiters of damper without keys implement this trait, and so do sets of limits. Limiters of your own can
+/// implement it too.
 ///
 /// Take `impl Limiter` in code that works with any limiter, or keep a `Box<dyn Limiter + Send + Sync>` if the limiter
 /// is chosen at run time. References, `Box`es and `Arc`s of limiters are limiters.
 ///
-/// The limiters also have methods of their own that return more, such as the tokens that remain after a
-/// [`check`](crate::RateLimiter::check), or the limit of a [`LimitSet`](crate::LimitSet) that refused. This trait has the
-/// operations that all of them support. Its methods have other names, so that importing it does not change the meaning
-/// of a call of `check`.
+/// This trait has the operations that all limiters support. The limiters also have methods of their own that return
+/// more. For example, [`check`](crate::RateLimiter::check) also returns how many tokens remain, and a
+/// [`LimitSet`](crate::LimitSet) says which of its limits refused. The trait's methods have other names than these, so
+/// importing the trait does not change the meaning of a call of `check`.
 ///
 /// # Implementing
 ///
@@ -125,7 +126,7 @@ pub trait Limiter {
     }
 }
 
-/// Implements [`Limiter`] for a type of pointer to a limiter.
+/// Implements [`Limiter`] for a pointer to a limiter, such as `&L` or `Box<L>`.
 macro_rules! limiter_by_pointer {
     ($(#[$attribute:meta])* $pointer:ty) => {
         $(#[$attribute])*

@@ -4,23 +4,23 @@
 // |---|---|
 // | `limiter` | `Limiter`: the trait of all limiters without keys |
 // | `limiter_ref` | `LimiterRef`: a reference to a limiter, plain or an `Arc` |
-// | `rate_limiter` | a limit: an algorithm and a clock |
+// | `rate_limiter` | `RateLimiter`: an algorithm with its quota, and a clock |
 // | `algorithm` | the operations that a limiter requires of an algorithm |
 // | `token_bucket` | the token bucket, its arithmetic, and reservations |
-// | `leaky_bucket` | the token bucket, counted by what is taken instead of what is left |
+// | `leaky_bucket` | the token bucket, but counting the tokens taken instead of the tokens left |
 // | `fixed_window`, `sliding_counter` | the algorithms that count by windows |
-// | `windows` | the common parts of these two: the timeline of windows, and the decision on a word of counts |
+// | `windows` | the common parts of `fixed_window` and `sliding_counter`: the timeline of windows, and the decision |
 // | `sliding_log` | the algorithm that remembers every token |
-// | `one_word` | `OneWord`: the word of an algorithm, the loop that decides and swaps it, and the count of refunds |
-// | `per_key` | the algorithms on words that the keyed table keeps |
-// | `by_plan` | `ByPlan`: a bucket of the keyed table under a plan that comes with each call |
-// | `planned_level` | `PlannedLevel`: the decisions of a bucket under a plan, whatever the layout of its level |
+// | `one_word` | `OneWord`: the atomic word of an algorithm, the loop that decides and swaps it, and the sum of refunds |
+// | `per_key` | the algorithms on the words that the keyed table keeps for its keys |
+// | `by_plan` | `ByPlan`: a key's bucket in the keyed table, whose quota (a plan) comes with each call |
+// | `planned_level` | `PlannedLevel`: the decisions on such a bucket, for every layout of its bits |
 // | `waiting` | waiting for tokens, in order |
 // | `lease`, `striped` | tokens that are taken many at a time and spent where few other threads write |
-// | `expiring_lease` | tokens that one process holds until an instant, from a bucket that processes share |
+// | `expiring_lease` | tokens that one process holds until an instant, from a bucket that several processes share |
 // | `limit_set` | several limits in one decision |
-// | `unsettled` | how much of a limit is reserved and not settled yet |
-// | `pausable` | a limiter that a server's `Retry-After` stops |
+// | `unsettled` | how much of a limit is reserved by calls whose true cost is not known yet |
+// | `pausable` | a limiter that can be paused, for example by a server's `Retry-After` |
 // | `answer`, `usage` | the results of a check and of a peek |
 // | `counterexamples` | where a counterexample of `proofs/run` becomes a test |
 

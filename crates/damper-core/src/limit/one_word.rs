@@ -1,11 +1,12 @@
-//! The word of an algorithm: the loop around a decision on it, and the compare-and-swap.
+//! The atomic word that stores an algorithm's state, and the loop that decides on it and swaps it.
 //!
-//! The quota is *live*: it can change in use, and each change starts a new *epoch* (`quota::live`). The quota's *line*
-//! gives each tick of the clock a *position*, which counts the tokens or windows that came until then
-//! (`quota::timeline`). Refunds move the line forward, by the *offset* ([`Drip`]).
+//! - The quota is *live*: it can change while it is used. Each change starts a new *epoch* (`quota::live`).
+//! - The quota's *line* gives each tick of the clock a *position*: the number of tokens or windows that have come
+//!   until then (`quota::timeline`).
+//! - The *offset* ([`Drip`]) is how far refunds have moved the line forward.
 //!
-//! A decision reads the epoch, the line, the word, the clock and the offset in this order. It validates the epoch
-//! before it reads the offset. Then it swaps the word.
+//! A decision reads the epoch, the line, the word, the clock and the offset, in this order. Between the clock and the
+//! offset it checks that the epoch is still the same. At the end it swaps the word.
 
 use super::algorithm::{JudgedTake, Look, PreparedQuota};
 use crate::quota::{Alignment, Line, LineStart, LiveQuota, Quota, QuotaChange, SetQuotaError};
@@ -19,15 +20,16 @@ use core::marker::PhantomData;
 /// than 4 spins gain little and make a thread wait longer.
 const SPINS: u32 = 4;
 
-/// An atomic word and the live quota that it is read under.
+/// The atomic word of an algorithm, together with its quota, which can change while it is used.
 ///
-/// The word is a position on the quota's line, or counts tokens in a window.
+/// For a bucket, the word is the position on the quota's line at which the bucket is full. For an algorithm with
+/// windows, it counts the tokens in a window.
 ///
-/// The type of `drip` says whether refunds move the line.
+/// `D` is [`Drip`] if refunds move the line, else `()`.
 #[derive(Debug)]
 pub(super) struct OneWord<L, D = ()> {
     word: AtomicU64,
-    /// The offset lies beside the word, so that a check finds both in one cache line.
+    /// The source of the offset. It lies beside the word, so that a check finds both in one cache line.
     drip: D,
     quota: LiveQuota,
     line: PhantomData<fn() -> L>,
@@ -38,20 +40,20 @@ pub(super) struct OneWord<L, D = ()> {
 pub(super) struct Observed<L> {
     pub(super) line: L,
     pub(super) word: u64,
-    /// The position at the clock's reading, with the offset added.
+    /// The position on the line at the clock's reading, with `offset` added.
     pub(super) at: u64,
-    /// How far refunds had moved the line forward, in units.
+    /// How far refunds have moved the line forward, in units (fixed-point fractions of a token).
     pub(super) offset: u64,
 }
 
 /// The change that a decision makes to the word.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<T> {
-    /// Replaces the word by the given one.
+    /// Replaces the word by the given one and returns the answer.
     ///
-    /// The answer is returned only if no other thread changed the word first.
+    /// If another thread changed the word first, the decision is made again instead.
     Put(u64, T),
-    /// Leaves the word alone.
+    /// Leaves the word as it is and returns the answer.
     Keep(T),
     /// Replaces a word that was written before the clock stepped back, and decides again.
     Heal(u64),
@@ -59,13 +61,13 @@ pub(super) enum Step<T> {
 
 impl<L> OneWord<L> {
     const_unless_loom! {
-        /// Creates a word of 0 under `quota`, whose line begins as `start` says.
+        /// Creates a word of 0 under `quota`. The line of the quota begins as `start` says.
         pub(super) const fn new(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: (), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
     }
 
-    /// Sets where in time the line begins, before the first use.
+    /// Sets when the line begins. Call it before the first use.
     pub(super) const fn align_to(&mut self, alignment: Alignment) {
         self.quota.align_to(alignment);
     }
@@ -73,28 +75,28 @@ impl<L> OneWord<L> {
 
 impl<L> OneWord<L, Drip> {
     const_unless_loom! {
-        /// Creates a word like [`new`](OneWord::new), on a line that refunds move.
+        /// Creates a word as [`new`](OneWord::new) does, but on a line that refunds can move.
         pub(super) const fn refundable(quota: Quota, start: LineStart) -> Self {
             Self { word: AtomicU64::new(0), drip: Drip::new(), quota: LiveQuota::new(quota, start), line: PhantomData }
         }
     }
 
-    /// Makes the line able to change to the quota `largest` later. Call it before the first use.
+    /// Prepares the line for a later change to the quota `largest`. Call it before the first use.
     pub(super) const fn make_room_for(&mut self, largest: Quota) {
         self.quota.make_room_for(largest);
     }
 }
 
 impl<L: Line> OneWord<L, Drip> {
-    /// Moves the line forward by as many units as `missing` returns.
+    /// Moves the line forward by as many units as `missing` returns, and returns the line and that number.
     ///
-    /// `missing` gets the line, the word and the present position. The result is the line and these units.
+    /// `missing` gets the line, the word and the present position.
     pub(super) fn refund(&self, clock: &impl Clock, missing: impl Fn(&L, u64, u64) -> u64) -> (L, u64) {
         let spin_wait = SpinWait::new();
         loop {
             let (epoch, line) = self.quota.read(clock);
-            // The offset is loaded before the word. If the swap of the offset then succeeds, the offset was the same
-            // throughout.
+            // The offset is loaded before the word. If the swap of the offset then succeeds, no other refund has given
+            // back the same missing tokens in between.
             let offset = self.drip.before_refund();
             if let Some((line, word, at)) = self.read(epoch, line, clock) {
                 let units = missing(&line, word, at.wrapping_add(offset));
@@ -120,7 +122,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.quota.set::<L>(quota, clock)
     }
 
-    /// Prepares to put a quota in force, as [`Algorithm::prepare_quota`] does.
+    /// Prepares to put a quota in force, as [`Algorithm::prepare_quota`](super::Algorithm::prepare_quota) does.
     pub(super) fn prepare_quota(&self, quota: Quota, clock: &impl Clock) -> Result<PreparedQuota<'_>, SetQuotaError> {
         self.quota.prepare::<L>(quota, clock).map(PreparedQuota)
     }
@@ -142,7 +144,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Reads the inputs of a decision once, for the fast path.
     ///
-    /// Returns `None` if the line has not started, or if the quota has no limit or changed meanwhile.
+    /// Returns `None` if the line has not started, if the quota has no limit, or if the quota changed during the read.
     #[expect(
         clippy::inline_always,
         reason = "measured: out of line a check costs twice as much, because it computes the \
@@ -154,23 +156,24 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.look(epoch, self.quota.line_for_fast_path(epoch), clock)
     }
 
-    /// Loads the epoch and the word, for a decision whose clock is read later, once for several words.
+    /// Loads the epoch and the word. The caller then reads the clock, once for several words.
     ///
     /// Returns `None` if the line has not started or the quota has no limit.
     #[inline]
     pub(super) fn load(&self) -> Option<Look> {
         let epoch = self.quota.limited_epoch()?;
-        // ORDERING: Relaxed, as in `read`: the fence in `is_current` follows in `observed_at`. loom-tests:
+        // ORDERING: Relaxed, as in `read`, because `observed_at` calls `is_current` later. Its Acquire fence pairs
+        // with the Release of `replace`, so a word of a later epoch is not judged by this one. loom-tests:
         // limit_set::look_leaves_no_word_ahead_of_a_slower_line.
         Some(Look { epoch, word: self.word.load(Ordering::Relaxed) })
     }
 
-    /// Completes `look` with the clock's reading `now`, which must have been made after the look.
+    /// Returns the inputs of a decision: those in `look`, and the rest at the clock's reading `now`.
     ///
-    /// Returns `None` if the quota changed meanwhile.
+    /// The caller must have read the clock after the look. Returns `None` if the quota has changed since the look.
     ///
-    /// The epoch, the word, the clock and the offset are read in the order of a decision on one limit. The line may be
-    /// read after the clock, because it is used only if the epoch is still the same.
+    /// Unlike in a decision on a single limit, the line is read after the clock. That is right, because the line is
+    /// used only if the epoch is still the same.
     #[inline]
     pub(super) fn observed_at(&self, look: Look, now: u64) -> Option<Observed<L>> {
         let mut line: L = self.quota.line_for_fast_path(look.epoch);
@@ -185,7 +188,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Takes the judged tokens unless the word has changed, and returns whether it took them.
     ///
-    /// It may fail spuriously.
+    /// It may also fail spuriously.
     #[inline]
     pub(super) fn take_judged(&self, &JudgedTake { word, after, .. }: &JudgedTake) -> bool {
         after == word || self.replace(word, after)
@@ -199,13 +202,14 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         Some(Observed { line, word, at: at.wrapping_add(offset), offset })
     }
 
-    /// Reads the word and the clock, and returns the line, the word and the position without the offset.
+    /// Reads the word and the clock. Returns the line, the word, and the position without the offset.
     ///
-    /// Returns `None` if the quota changed meanwhile.
+    /// Returns `None` if the epoch is no longer `epoch`, because the quota has changed.
     #[inline]
     fn read(&self, epoch: usize, mut line: L, clock: &impl Clock) -> Option<(L, u64, u64)> {
-        // The word is loaded before the clock is read. So a thread that is stopped between the two finds the word
-        // beyond the deepest debt only if the clock stepped back. loom-tests: bucket::stale_reading_keeps_legal_debt.
+        // The word is loaded before the clock is read. In the other order, other threads could take tokens between
+        // the two reads, and their legal debt would look like one that only a step back of the clock explains.
+        // loom-tests: bucket::stale_reading_keeps_legal_debt.
         // ORDERING: Relaxed, because the Acquire fence in `is_current` follows this load. The fence pairs with the
         // Release of `replace`: if the word was written in a later epoch, `is_current` sees that epoch, and the word is
         // not judged by the older quota. loom-tests: live_quota::old_record_keeps_legal_debt.
@@ -216,12 +220,13 @@ impl<L: Line, D: Offset> OneWord<L, D> {
 
     /// Returns what `look` computes from the inputs of a decision. Changes nothing.
     ///
-    /// It does not start the line either, so it is not a first use of the limiter.
+    /// This call does not count as a use of the limiter. So if the limiter is unused, the line of its quota does not
+    /// start now, but at the first real use.
     #[inline]
     pub(super) fn observe<T>(&self, clock: &impl Clock, look: impl Fn(&Observed<L>) -> T) -> T {
         let spin_wait = SpinWait::new();
-        // `look` is called in only one place, so that the parts of its answer which the caller does not use are not
-        // computed.
+        // `look` is called in only one place, so that the compiler can inline it and drop the parts of the answer
+        // that the caller does not use.
         loop {
             if let Some(observed) = self.observed(clock) {
                 return look(&observed);
@@ -241,7 +246,9 @@ impl<L: Line, D: Offset> OneWord<L, D> {
         self.look(epoch, line, clock)
     }
 
-    /// Applies `decide` to the inputs, and retries if another thread changes the quota or the word.
+    /// Applies `decide` to the inputs until its step succeeds, and returns the answer.
+    ///
+    /// It retries if another thread changes the quota or the word, and after a [`Step::Heal`].
     pub(super) fn decide<T>(&self, clock: &impl Clock, decide: impl Fn(&Observed<L>) -> Step<T>) -> T {
         let spin_wait = SpinWait::new();
         loop {
@@ -254,7 +261,7 @@ impl<L: Line, D: Offset> OneWord<L, D> {
                         }
                     }
                     Step::Keep(answer) => return answer,
-                    // Decide again, whether this swap healed the word or another thread changed it first.
+                    // The loop decides again, even if this swap fails because another thread changed the word first.
                     Step::Heal(healed) => _ = self.replace(observed.word, healed),
                 }
             }
@@ -291,24 +298,27 @@ impl Offset for () {
     }
 }
 
-/// The sum of all refunds to a line, in units. It wraps as positions do.
+/// The offset of a line of tokens: the sum of all refunds, in units. It wraps as positions do.
 ///
-/// A refund moves the line of tokens forward instead of the word back. So waiters are served earlier, newcomers see the
-/// refund too, and no caller overtakes another. If it moved the word back, it could give nothing back while a thread
-/// waits, because that thread waits for a fixed position. The position at a reading of the clock is `line(now) +
-/// offset`. The offset only grows.
+/// The position at a reading of the clock is `line(now) + offset`, and the offset only grows. So a refund moves the
+/// line forward, and leaves the word as it is. (The word is the position at which the bucket is full.) Waiters are then
+/// served earlier, new callers see the refund too, and no caller overtakes another. If refunds moved the word back
+/// instead, none could be given while a thread waits, because a waiting thread relies on a fixed position.
 ///
 /// - A decision reads the word, then the clock, then the offset. If it read the offset before the word, a legal debt
-///   could look like one left by a clock that stepped back, and would be healed away. If it read the offset before the
-///   clock, the tokens taken could exceed the bound below, by the refunds between these two reads.
-/// - A refund reads the offset, then the word, then the clock, and swaps the offset if it is still the same. It adds at
-///   most the distance from the position to the word, so that it never fills a bucket beyond full.
-/// - A roll-back lowers the word. It leaves the offset out when it computes how many tokens the line has brought since
-///   the take, because a refund in between gave back other tokens.
+///   could look like one left by a clock that stepped back. That debt would then be cut. If it read the offset before
+///   the clock, the bound below could be exceeded by the refunds between these two reads.
+/// - A refund reads the offset, then the word, then the clock. It then swaps the offset if that is still the same. It
+///   adds at most the distance from the position to the word, so it never fills a bucket beyond full.
+/// - A roll-back, which undoes a take, lowers the word. It ignores the offset when it computes how many tokens the
+///   line has brought since the take, because a refund since then gave back other tokens.
 /// - A change of the quota computes the new line without the offset.
 ///
-/// In any interval the tokens taken are at most the sum of the burst, what the line brings, and the refunds between the
-/// first call's reading of the clock and the last call's reading of the offset.
+/// The tokens that calls take in an interval are at most the sum of three numbers:
+///
+/// - the burst
+/// - the tokens that the line brings in the interval
+/// - the refunds between the first call's reading of the clock and the last call's reading of the offset
 #[derive(Debug)]
 pub(super) struct Drip {
     offset: AtomicU64,
@@ -323,8 +333,9 @@ impl Drip {
 
     /// Returns the offset that a refund starts from. Call it before reading the word.
     fn before_refund(&self) -> u64 {
-        // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of another refund also
-        // sees the word that the other one saw. By an older word the bucket would look full, and the refund would be
+        // ORDERING: Acquire pairs with the Release in `advance`: a refund that sees the offset of an earlier refund
+        // also sees the word that the earlier refund read. With an older word, the bucket could seem full at the new
+        // offset. It would then have no room for the tokens of this refund, so they would be
         // lost. loom-tests: bucket::racing_refunds_all_arrive.
         self.offset.load(Ordering::Acquire)
     }

@@ -1,4 +1,4 @@
-//! A limiter that a server's `Retry-After` stops.
+//! A limiter that can be paused, for example by a server's `Retry-After`.
 
 use super::{Algorithm, Allowed, Denied, LimitSet, Limiter, Limits, RateLimiter, Usage};
 use crate::gate::Forecast;
@@ -26,21 +26,22 @@ const MICROS_PER_SECOND: u128 = 1_000_000;
 /// the first caller that gets such a response pauses the limiter, and all others wait too instead of asking the server
 /// again. Share it by reference, in a `static` or an `Arc`.
 ///
-/// A pause only grows. One that would end earlier than the present pause changes nothing. No pause can be ended early,
-/// because the server may have asked another caller to wait longer. During a pause no tokens are taken, and they refill
-/// as usual. A refusal during a pause gives the rest of the pause as its wait. The limiter itself is asked only after
-/// the pause, and may refuse then.
+/// A pause can only become longer. A new pause that would end earlier than the present one changes nothing. No pause
+/// can be ended early, because the server may have asked another caller to wait longer.
 ///
-/// Before the first pause a check costs one load more than the limiter's own. After it, a check also reads the clock
-/// once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses: callers that use it
-/// directly are not stopped.
+/// During a pause no tokens are taken, and tokens refill as usual. A refusal during a pause gives the rest of the
+/// pause as its wait. The limiter itself is asked only after the pause, and may refuse then.
+///
+/// Before the first pause, a check costs one load more than the limiter's own check. From the first pause on, it also
+/// reads the clock once more, or twice with a [ramp](Self::ramp). The limiter inside knows nothing of pauses, so
+/// callers that use it directly are not stopped.
 ///
 /// # Clocks
 ///
-/// The end of a pause is exact to the clock's tick. If the clock steps back or wraps, no pause gets longer than the sum
-/// of the longest pause so far and the clock's [`max_step_back`](Clock::max_step_back): an end further ahead than this
-/// sum counts as passed. So a larger step back ends a pause early. On a clock that stands still (a frequency of 0) no
-/// pause ends.
+/// The end of a pause is exact to the clock's tick. An end counts as passed if it lies further ahead than the sum of
+/// the longest pause so far and the clock's [`max_step_back`](Clock::max_step_back). So no pause gets longer than
+/// this sum, even if the clock wraps, and a larger step back ends a pause early. On a clock that stands still (a
+/// frequency of 0) no pause ends.
 ///
 /// # Examples
 ///
@@ -82,7 +83,7 @@ pub struct Pausable<L, C = DefaultClock> {
     until: AtomicU64,
     /// The longest pause so far, in ticks.
     longest: AtomicU64,
-    /// How calls return after a pause. If it is `None`, all return at once.
+    /// How fast calls are let through again after a pause. If it is `None`, all are let through at once.
     ramp: Option<Ramp>,
     turns: Turns,
     clock: C,
@@ -103,7 +104,7 @@ impl<L, C: Clock> Pausable<L, C> {
     const_unless_loom! {
         /// Wraps a limiter, not paused at first, on a clock of your own.
         ///
-        /// A reference to a clock is a clock too. It need not be the limiter's clock.
+        /// A reference to a clock is a clock too. The limiter may use another clock.
         #[must_use]
         pub const fn with_clock(limiter: L, clock: C) -> Self {
             Self {
@@ -117,11 +118,12 @@ impl<L, C: Clock> Pausable<L, C> {
         }
     }
 
-    /// Lets a growing share of the calls ask the limiter after a pause. Default: all calls at once.
+    /// Lets only a growing share of the calls through to the limiter after a pause. Default: all calls.
     ///
-    /// The ramp begins when the pause ends, so the callers that have waited for its end do not all come at once. Calls
-    /// are spread as by a [returning breaker](crate::breaker::BreakerConfigBuilder::ramp). The refusal of a call gives
-    /// the time until twice as many calls pass. A later pause begins a ramp of its own.
+    /// The ramp begins when the pause ends, so the callers that have waited for the end do not all come at once. The
+    /// calls that pass are spread evenly, as by the [ramp of a breaker](crate::breaker::BreakerConfigBuilder::ramp).
+    /// All other calls are refused. Their wait is the time until at least twice as many calls pass, or all. A later
+    /// pause begins a new ramp.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl<L, C: Clock> Pausable<L, C> {
         &self.limiter
     }
 
-    /// Refuses from now on until `pause` has passed, unless the present pause ends later.
+    /// Pauses the limiter for `pause` from now on, unless a present pause ends later.
     ///
     /// The pause is rounded up to the clock's tick, and saturates at 2^62 ticks (146 years of nanoseconds).
     pub fn pause_for(&self, pause: Duration) {
@@ -172,13 +174,13 @@ impl<L, C: Clock> Pausable<L, C> {
         // ORDERING: Acquire, also where the swap fails, as in `rest`. loom-tests: pausable::longer_pause_is_kept.
         let mut until = self.until.load(Ordering::Acquire);
         loop {
-            // The clock is read after `until`, as in `rest`. loom-tests:
+            // The clock is read after `until`, as in `rest_until`. loom-tests:
             // pausable::pause_that_ends_later_stands.
             let now = self.clock.now();
             if self.ahead(until, now) >= ticks {
                 return;
             }
-            // If the end falls on the tick that stands for "never paused", the pause ends a tick later.
+            // If the end falls on tick 0, which stands for "never paused", the pause ends a tick later.
             let next = now.wrapping_add(ticks).max(NEVER_PAUSED + 1);
             // ORDERING: Release pairs with the Acquire load in `rest` and publishes `longest`. loom-tests:
             // pausable::longer_of_two_pauses_stands, pausable::longer_pause_leaves_no_gap.
@@ -189,7 +191,7 @@ impl<L, C: Clock> Pausable<L, C> {
         }
     }
 
-    /// Refuses until `instant`, unless the present pause ends later.
+    /// Pauses the limiter until `instant`, unless a present pause ends later.
     #[cfg(feature = "std")]
     pub fn pause_until(&self, instant: std::time::Instant) {
         self.pause_for(instant.saturating_duration_since(std::time::Instant::now()));
@@ -197,7 +199,7 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Returns the rest of the pause, rounded up to nanoseconds.
     ///
-    /// It is zero if the limiter is not paused, and [`Duration::MAX`] if the clock stands still.
+    /// It is zero if the limiter is not paused, and [`Duration::MAX`] if it is paused on a clock that stands still.
     #[must_use]
     pub fn pause_left(&self) -> Duration {
         self.rest().map_or(Duration::ZERO, |rest| rest.duration(self.frequency()).unwrap_or(Duration::MAX))
@@ -214,9 +216,9 @@ impl<L, C: Clock> Pausable<L, C> {
 
     #[cold]
     fn rest_until(&self, until: u64) -> Option<Ticks> {
-        // The clock is read after `until`. Seen from an earlier reading, the end of a pause that began since would lie
-        // too far ahead, as if the clock had stepped back. loom-tests:
-        // pausable::pause_that_grows_while_it_is_read_still_stands.
+        // The clock is read after `until`. In the other order, another thread could begin a pause between the two
+        // reads. Seen from the earlier reading, the end of that pause would lie too far ahead, and would count as
+        // passed. loom-tests: pausable::pause_that_grows_while_it_is_read_still_stands.
         match self.ahead(until, self.clock.now()) {
             0 => None,
             ticks => Some(Ticks::new(ticks)),
@@ -226,8 +228,8 @@ impl<L, C: Clock> Pausable<L, C> {
     /// Returns how many ticks after `now` the pause ends, or 0 if it has ended.
     fn ahead(&self, until: u64, now: u64) -> u64 {
         let ahead = until.wrapping_sub(now);
-        // The extra tick is for an end that `pause_for` moved by one. An end in the past wraps: it seems to lie more
-        // than 2^63 ticks ahead, so it exceeds `farthest`.
+        // The extra tick is for an end that `pause_for` moved from tick 0 to tick 1. If the end is in the past, the
+        // subtraction above wraps to more than 2^63 ticks, which exceeds `farthest`.
         let skew = self.clock.max_step_back().saturating_add(1);
         // ORDERING: Relaxed: the caller loaded `until` with Acquire, which orders this load after that one.
         let farthest = self.longest.load(Ordering::Relaxed).saturating_add(skew).min(i64::MAX as u64);
@@ -240,7 +242,8 @@ impl<L, C: Clock> Pausable<L, C> {
 
     /// Returns the refusal of `n` tokens by a pause, or by the ramp after it.
     ///
-    /// `turn` decides whether the ramp lets this call pass: it takes the call's turn, or only looks at it.
+    /// `turn` says whether the ramp lets the call pass. It is [`Turns::take`], which counts the call, or
+    /// [`Turns::peek`], which does not.
     #[inline]
     fn refusal(&self, n: u32, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Denied> {
         // ORDERING: Acquire, as in `rest`.
@@ -254,15 +257,22 @@ impl<L, C: Clock> Pausable<L, C> {
         Some(Denied::counted_by(self.frequency(), 0, rest, rest))
     }
 
-    /// Returns the wait of a call that the ramp refuses, after the pause that ended at `until`.
+    /// Returns the wait of a call that the ramp refuses, or `None` if the call may pass.
     ///
-    /// The wait lasts until twice as many calls pass. `None` lets this call pass.
+    /// The ramp began when the pause ended, at the tick `until`. The wait lasts until at least twice as many calls
+    /// pass, or all.
     fn returning(&self, until: u64, turn: impl FnOnce(&Turns, u32, u64) -> bool) -> Option<Ticks> {
         let ramp = self.ramp?;
         let frequency = u128::from(self.clock.frequency());
-        // After a large step back of the clock the pause counts as passed although its end lies ahead (see `ahead`).
-        // `now - until` then wraps to a long time, so the ramp has ended too.
-        let elapsed = u128::from(self.clock.now().wrapping_sub(until)) * MICROS_PER_SECOND;
+        let now = self.clock.now();
+        let elapsed = match self.ahead(until, now) {
+            // After a large step back of the clock the pause counts as passed although `until` lies ahead
+            // (see `ahead`). `now - until` then wraps to a long time, so the ramp counts as over too.
+            0 => now.wrapping_sub(until),
+            // The clock has stepped back by a little since `rest_until` found the pause over.
+            _ => 0,
+        };
+        let elapsed = u128::from(elapsed) * MICROS_PER_SECOND;
         let elapsed = u64::try_from(elapsed.checked_div(frequency)?).unwrap_or(u64::MAX);
         let stage = ramp.stage_at(elapsed)?;
         if turn(&self.turns, stage.parts, scatter(0, until)) {
@@ -274,11 +284,12 @@ impl<L, C: Clock> Pausable<L, C> {
 }
 
 impl<L, C: Clock> Pausable<L, C> {
-    /// Takes one token if there is one and the limiter is not paused, as the limiter's own `check` does.
+    /// Takes one token as the limiter's own `check` does, unless the limiter is paused.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry: after the pause, or if there is none, when the limiter itself says.
+    /// [`Denied`]. During a pause, its wait is the rest of the pause. Otherwise the [ramp](Self::ramp) or the limiter
+    /// itself refuses.
     #[inline]
     pub fn check(&self) -> Result<Allowed, Denied>
     where
@@ -287,14 +298,14 @@ impl<L, C: Clock> Pausable<L, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens if all of them are available and the limiter is not paused, else none.
+    /// Takes `n` tokens as the limiter's own `check_n` does, unless the limiter is paused.
     ///
-    /// It works as the limiter's own `check_n` does. A call for 0 tokens is always allowed.
+    /// It takes all of the tokens or none. A call for 0 tokens is always allowed.
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry: after the pause, or if there is none, when the limiter itself says. The
-    /// limiter's own refusal also says if `n` exceeds the burst.
+    /// [`Denied`]. During a pause, its wait is the rest of the pause. Otherwise the [ramp](Self::ramp) or the limiter
+    /// itself refuses. Only the limiter's own refusal says whether `n` exceeds the burst.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied>
     where
@@ -335,7 +346,7 @@ impl<L: Limiter, C: Clock> Limiter for Pausable<L, C> {
 
 /// Returns the ticks in a duration, rounded up, at most [`LONGEST`].
 ///
-/// For a clock that stands still it returns one tick, which never comes.
+/// On a clock that stands still, every duration except zero is one tick, which never comes.
 fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     if frequency == 0 {
         return u64::from(!duration.is_zero());
@@ -344,7 +355,7 @@ fn ticks_in(duration: Duration, frequency: u64) -> u64 {
     u64::try_from(ticks).unwrap_or(LONGEST).min(LONGEST)
 }
 
-/// A limiter whose check returns the remaining tokens.
+/// A limiter whose check returns [`Allowed`], from which the remaining tokens can be read.
 #[diagnostic::on_unimplemented(
     message = "a check of `{Self}` does not return `Allowed`",
     note = "`try_acquire` of the trait `Limiter` works with every limiter"

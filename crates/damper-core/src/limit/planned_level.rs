@@ -1,16 +1,22 @@
-//! A bucket under a plan that comes with each call: decisions on its level, free of atomics.
+//! A token bucket whose calls bring their quota, as a [`Plan`]. The decisions are free of atomics.
 //!
-//! The level of a bucket is the instant at which it is full, and the tag of the plan under which its debt was taken. A
-//! layout says which bits each of them has. A call decodes the instant to a position on the line of its plan, decides
-//! as every token bucket does, and encodes the position that results. [`quota::plan`](crate::quota) explains why that
-//! is exact.
+//! A table stores such a bucket as a *level* of two parts:
 //!
-//! **When plans mix on one level**, each plan alone still allows no more than its quota. Together they may allow a
-//! little more. Let `B2` be the burst of plan 2, and `W1` and `W2` the times in which the bursts of plans 1 and 2 are
-//! refilled. Then a key that changes from plan 1 to plan 2 gets at most `B2·(1 - W1/W2) + 1` tokens more than the
-//! greater burst plus what the rates bring. A check does not cut a debt to the deepest debt of its own plan. When it
-//! did, a client that changed its plan with each request made 1,895 calls an hour under a plan of one a day. Only
-//! `replanned` cuts a debt, once.
+//! - the instant at which the bucket is full
+//! - the *tag*, a small number that identifies the plan under which the debt was taken
+//!
+//! An implementation of [`PlannedLevel`] sets the bits of each part. A call converts the instant to a position, which
+//! counts the tokens that its plan has brought. It decides as every token bucket does, and converts the new position
+//! back to an instant. [`quota::plan`](crate::quota) explains why these conversions are exact.
+//!
+//! **When the calls of one key bring different plans**, each plan alone still allows no more than its quota. Together
+//! they may allow a little more. Let `B2` be the burst of plan 2. Let `W1` and `W2` be the times in which plans 1 and 2
+//! refill their bursts. A key that changes from plan 1 to plan 2 gets at most `B2·(1 - W1/W2) + 1` tokens
+//! more than the greater burst plus what the rates bring.
+//!
+//! A check does not cut a debt that is deeper than its own plan allows. An earlier version did. A client that changed
+//! its plan with each request then made 1,895 calls an hour under a plan of one a day. Only `replanned` cuts a debt,
+//! and it converts each debt only once.
 
 use super::token_bucket::{TakeError, TokenLine};
 use super::{Allowed, Denied, Usage};
@@ -40,18 +46,18 @@ impl Bucket {
         Self { line, here, word }
     }
 
-    /// Returns the word after taking `n` tokens and how many are left, if at least `keep` are.
+    /// Takes `n` tokens if at least `keep` are left after that. Returns the new word and the tokens left.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take(&self, n: u32, keep: u32) -> Option<(u64, u32)> {
         let after = self.line.take(self.word, self.here, n).ok()?;
         let left = self.line.remaining(after, self.here);
-        // A call for 0 tokens is allowed, whatever is left. `keep` is compared first, so that a call without it does
-        // not compute `left` unless the caller uses it.
+        // A call for 0 tokens is always allowed. `keep > 0` is tested first: if `keep` is 0, the compiler then computes
+        // `left` only for callers that use it.
         if keep > 0 && left < keep && n > 0 { None } else { Some((after, left)) }
     }
 
-    /// Returns the refusal of `n` tokens after which `keep` have to be left.
+    /// Returns the refusal of a call that takes `n` tokens and has to leave `keep`.
     #[cold]
     fn denied(&self, n: u32, keep: u32) -> Denied {
         match n.checked_add(keep) {
@@ -60,7 +66,7 @@ impl Bucket {
         }
     }
 
-    /// Returns the level that stores this bucket with `word` in place of its own.
+    /// Converts `word`, a new position of this bucket, to a level with `tag`.
     #[inline]
     fn level<L: PlannedLevel + ?Sized>(&self, tag: u64, word: u64, at: u64) -> u64 {
         let wait = self.line.wait(TokenLine::debt(word, self.here));
@@ -68,17 +74,21 @@ impl Bucket {
     }
 }
 
-/// A layout of the levels of buckets under plans, and the decisions on such levels.
+/// The layout of a level, the stored form of a bucket under plans, and the decisions on it.
+///
+/// In every method, `at` is the present instant in beats, the unit of time of plans.
 pub(crate) trait PlannedLevel {
-    /// The field of the instant at which the bucket is full, in beats, the unit of time of plans. It wraps.
+    /// The field for the instant at which the bucket is full.
+    ///
+    /// It counts beats, the unit of time of plans, and wraps.
     const FULL_AT: Field;
 
-    /// The field of the tag of the plan under which all of the debt was taken.
+    /// The field for the plan's tag, if all of the debt was taken under one plan.
     ///
-    /// It is `None` where all calls bring the same plan.
+    /// It is `None` in a layout for buckets whose calls all bring the same plan.
     const TAG: Option<Field>;
 
-    /// Returns how many beats it takes until the bucket is full.
+    /// Returns how many beats it takes until the bucket is full, or 0 if it is full.
     #[inline]
     fn owed_beats(level: u64, at: u64) -> u64 {
         let ahead = signed(Self::FULL_AT.get(level).wrapping_sub(at), Self::FULL_AT.bits());
@@ -91,15 +101,16 @@ pub(crate) trait PlannedLevel {
         Self::TAG.map_or(SEVERAL, |tag| tag.get(level))
     }
 
-    /// Returns the level of a bucket that is full after `beats`.
+    /// Returns the level of a bucket that is full `beats` after the instant `at`.
     #[inline]
     fn full_in(tag: u64, at: u64, beats: u64) -> u64 {
         Self::TAG.map_or(0, |field| field.put(tag)) | Self::FULL_AT.put(at.wrapping_add(beats))
     }
 
-    /// Returns `level`, or an idle bucket's level if `level` owes more than any plan that `line` knows of allows.
+    /// Returns `level`, or the level of an idle bucket if `level` owes more than a bucket can owe.
     ///
-    /// Such a level was left by a clock that stepped back, or was written so long ago that instants have wrapped since.
+    /// A bucket can owe the deepest debt that `line` expects, plus the longest step back that the clock may take. A
+    /// larger debt has one of two causes: the clock stepped back further, or instants have wrapped since the write.
     #[inline]
     fn healed(line: &PlanClock, level: u64, at: u64, clock: &impl Clock) -> u64 {
         let owed = Self::owed_beats(level, at);
@@ -126,8 +137,11 @@ pub(crate) trait PlannedLevel {
 
     /// Takes as [`take`](Self::take) does, on the fast path.
     ///
-    /// Returns `None` if the bucket is below empty, if the plan has no limit, or if the sum of `n` and `keep`
-    /// overflows.
+    /// Returns `None` if the slow path has to decide:
+    ///
+    /// - The plan has no limit.
+    /// - The bucket is in debt and refuses the call.
+    /// - The bucket refuses the call, and the sum of `n` and `keep` overflows.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take_straight(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Option<Result<(u64, u32), Denied>> {
@@ -135,17 +149,18 @@ pub(crate) trait PlannedLevel {
         match bucket.take(n, keep) {
             Some(_) if plan.is_unlimited() => None,
             Some((after, left)) => Some(Ok((bucket.level::<Self>(Self::tag_after(level, at, plan), after, at), left))),
-            // The clock of a bucket below empty may have stepped back. The slow path heals its level.
+            // The level of a bucket in debt may have been written before the clock stepped back. The slow path replaces
+            // such a level.
             None if bucket.line.is_below_zero(bucket.word, bucket.here) => None,
-            // The slow path refuses a sum that overflows. `bucket` is passed to no function here, because it would have
-            // to be in memory for that.
+            // If the sum overflows, the slow path refuses the call. `Bucket::denied` is not used here, because passing
+            // `bucket` to it would force the bucket out of registers into memory.
             None => Some(Err(Denied::of(&bucket.line, bucket.word, bucket.here, n.checked_add(keep)?))),
         }
     }
 
-    /// Returns the level after taking `n` tokens and how many are left, if at least `keep` are.
+    /// Takes `n` tokens if at least `keep` are left after that. Returns the new level and the tokens left.
     ///
-    /// It returns `level` itself if nothing has to be written.
+    /// The new level is `level` itself if nothing has to be written.
     fn take(plan: &Plan, level: u64, at: u64, n: u32, keep: u32) -> Result<(u64, u32), Denied> {
         let bucket = Bucket::read::<Self>(plan, level, at);
         let (after, left) = bucket.take(n, keep).ok_or_else(|| bucket.denied(n, keep))?;
@@ -153,14 +168,16 @@ pub(crate) trait PlannedLevel {
         Ok((if same { level } else { bucket.level::<Self>(Self::tag_after(level, at, plan), after, at) }, left))
     }
 
-    /// Returns the permission of a call that left the bucket at this level.
+    /// Returns the answer of an allowed call that left the bucket at `level`.
     #[inline]
     fn allowed(plan: &Plan, level: u64, at: u64) -> Allowed {
         let bucket = Bucket::read::<Self>(plan, level, at);
         Allowed::new(&bucket.line, bucket.word, bucket.here)
     }
 
-    /// Returns the level after giving back `n` tokens, except those that were refilled since the take.
+    /// Returns the level after giving back the `n` tokens that were taken at `taken_at`.
+    ///
+    /// It leaves out the tokens that were refilled since then.
     #[cfg(feature = "alloc")]
     fn roll_back(plan: &Plan, level: u64, at: u64, n: u32, taken_at: u64) -> u64 {
         let bucket = Bucket::read::<Self>(plan, level, at);
@@ -171,8 +188,8 @@ pub(crate) trait PlannedLevel {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        // If all of the debt was taken under another plan, `replanned` may have converted it. A token then takes
-        // another time to arrive than under `plan`, so none is given back.
+        // If all of the debt was taken under another plan, `replanned` may have converted it to that plan. Its tokens
+        // are then refilled at another rate than under `plan`, so none is given back.
         if plan.is_unlimited()
             || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
         {
@@ -200,7 +217,7 @@ pub(crate) trait PlannedLevel {
     /// Returns the level that owes as many tokens under `new` as `level` does under `old`.
     ///
     /// It returns `level` itself if the debt was not taken under `old` alone. A debt that is deeper than `new` allows
-    /// is cut to the depth of `new`.
+    /// is cut to the deepest debt of `new`.
     #[cfg(feature = "alloc")]
     fn replanned(old: &Plan, new: &Plan, level: u64, at: u64) -> u64 {
         let (from, to) = (u64::from(old.tag().get()), u64::from(new.tag().get()));
@@ -215,7 +232,7 @@ pub(crate) trait PlannedLevel {
         let (bits, mut line) = (bucket.line.timeline().fraction_bits(), new.line::<TokenLine>());
         let here = line.reading(at);
         let deepest = u128::from(line.timeline().units(line.timeline().deepest_debt()));
-        // Fraction bits are below 64 - 18, and a debt is below 2^46 positions, so the shift does not overflow.
+        // There are at most 63 fraction bits, and a debt is below 2^47 positions. So the shifted debt fits a `u128`.
         let owed = (u128::from(owed) << line.timeline().fraction_bits()).div_ceil(1 << bits).min(deepest);
         Bucket { line, here, word: here }.level::<Self>(to, here.wrapping_add(owed as u64), at)
     }

@@ -11,11 +11,15 @@ use crate::time::{Clock, DefaultClock};
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// Limits a rate: decides at once whether tokens may be taken, and never waits, blocks or allocates.
+/// Limits the rate of calls.
 ///
-/// Share it by reference, in a `static` or an `Arc`. In any stretch of time of `t` clock ticks, at most `burst + rate ·
-/// (t + 1 tick)` tokens are allowed, whatever the threads, costs and pattern of calls. No token comes late: a call is
-/// allowed as soon as the quota has brought its tokens.
+/// A check decides at once whether tokens may be taken, and never waits, blocks or allocates.
+///
+/// Share the limiter by reference, in a `static` or an `Arc`.
+///
+/// A token bucket, the default algorithm, allows at most `burst + rate · (t + 1)` tokens in any `t` ticks of the clock,
+/// where `rate` is in tokens per tick. The bound holds for any number of threads, any costs and any pattern of calls.
+/// No token comes late: a call is allowed as soon as the quota has brought its tokens.
 ///
 /// The first call reads the clock's frequency and fixes the instant from which tokens arrive. With the default clock it
 /// may also calibrate the clock, see [`Monotonic`](crate::Monotonic).
@@ -73,12 +77,13 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     const_unless_loom! {
         /// Prepares for a later change to the quota `largest`.
         ///
-        /// Without this call, the quota that the limiter is built with counts as the largest.
+        /// [`set_quota`](Self::set_quota) then accepts `largest`. It also accepts every quota that is no faster than
+        /// `largest` and has no larger burst and [`max_debt`](Quota::max_debt). Without this call, the limiter's first
+        /// quota counts as the largest.
         ///
-        /// [`set_quota`](Self::set_quota) then accepts `largest`, and every quota that is no faster and whose burst and
-        /// [`max_debt`](Quota::max_debt) are no larger. Tokens are counted in steps that suit the faster of the two
-        /// quotas. A call may therefore be allowed while a small part of its last token is still missing: at most what
-        /// the faster quota brings in one tick of the clock.
+        /// The limiter counts fractions of a token. Their size follows from the faster of its first quota and
+        /// `largest`. A call may therefore be allowed while a small part of its last token is still missing: at most
+        /// what the faster quota brings in one tick of the clock.
         ///
         /// # Examples
         ///
@@ -172,8 +177,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// ```
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<Allowed, Denied> {
-        // The answer is changed in place, because `map` copies it, which costs 3 instructions more if the caller keeps
-        // it.
+        // The answer is changed in place. `map` would copy it, at a cost of 3 instructions if the caller keeps it.
         let mut answer = self.algorithm.take(n, &self.clock);
         if let Ok(allowed) = &mut answer {
             allowed.set_soft_limit(self.soft_limit);
@@ -181,7 +185,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         answer
     }
 
-    /// Loads the limit's state, for one decision on several limits. Read the clock after this call.
+    /// Loads the limit's state for a joint decision on several limits. Read the clock after this call.
     #[inline]
     pub(crate) fn look(&self) -> Option<Look> {
         self.algorithm.look()
@@ -189,7 +193,10 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Decides about `n` tokens by an earlier [`look`](Self::look) and the clock's reading `now`. Takes nothing.
     ///
-    /// Returns `Ok(None)` if the tokens are available, but only a new decision can take them.
+    /// - `Ok(Some(_))`: the tokens are available. [`take_judged`](Self::take_judged) can take them by a single swap.
+    /// - `Ok(None)`: the look did not suffice, for example because the quota has changed since. The tokens are
+    ///   available by the present state, and `take_judged` decides anew.
+    /// - `Err(_)`: the tokens are not available.
     #[inline]
     pub(crate) fn judge(&self, n: u32, look: Option<Look>, now: u64) -> Result<Option<(JudgedTake, Allowed)>, Denied> {
         match look.map_or(Verdict::Undecided, |look| self.algorithm.judge(look, n, now, &self.clock)) {
@@ -199,7 +206,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
         }
     }
 
-    /// Takes the tokens that [`judge`](Self::judge) allowed. Decides anew if the state has changed since.
+    /// Takes the tokens that [`judge`](Self::judge) allowed. If the state has changed since, decides anew.
     #[inline]
     pub(crate) fn take_judged(&self, n: u32, judged: Option<(JudgedTake, Allowed)>) -> Result<Allowed, Denied> {
         match judged {
@@ -278,7 +285,7 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
     /// forgotten. In a limiter with [leases](crate::LeasingBucket), the bucket becomes full and the leases keep their
     /// tokens.
     ///
-    /// A reset adds to the allowed tokens at most one burst and the tokens that callers waited for.
+    /// A reset allows at most one extra burst, plus the tokens that callers waited for.
     ///
     /// # Examples
     ///
@@ -298,8 +305,8 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Takes all available tokens and returns how many it took.
     ///
-    /// The limit is then empty and refills from now on. Under a quota without a limit it takes none and returns
-    /// `u32::MAX`.
+    /// The limiter is then empty, and refills from now on. Under a quota without a limit, this call takes none and
+    /// returns `u32::MAX`.
     ///
     /// # Examples
     ///
@@ -326,20 +333,20 @@ impl<A: Algorithm, C: Clock> RateLimiter<A, C> {
 
     /// Puts another quota in force, while other threads check.
     ///
-    /// No check waits for the change, and none sees a part of it. Tokens that are missing from a full bucket stay
-    /// missing, and arrive at the new rate. Across the change, at most the larger burst plus what both quotas bring is
-    /// allowed.
+    /// A check decides under the old quota or under the new one, and never waits for the change. Tokens that are
+    /// missing from a full bucket stay missing, and arrive at the new rate. In a stretch of time that includes the
+    /// change, at most the larger burst plus what each quota brings while it is in force is allowed.
     ///
-    /// Waits stay exact to the clock's tick. A token comes at the tick in which it is due or at the next one, so it is late
-    /// by less than two ticks. If the quota is `k` times slower than the one that the limiter was built with (or
-    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks. For a limiter built for 1,000,000/s and set to
-    /// 1/s, that is less than a millisecond on a clock of nanoseconds.
+    /// Waits stay exact to the clock's tick. A token comes at the tick in which it is due or at the next one, so it is
+    /// late by less than two ticks. If the quota is `k` times slower than the one that the limiter was built with (or
+    /// [`up_to`](Self::up_to)), a token may come early by less than `k` ticks. For a limiter built for 1,000,000/s and
+    /// set to 1/s, that is less than a millisecond on a clock of nanoseconds.
     ///
     /// # Errors
     ///
     /// [`SetQuotaError`] if another thread is changing the quota, or if `quota` does not fit the limiter. The old quota
-    /// then stays. A quota a thousand times faster than the one that the limiter was built with always fits. To set an
-    /// even faster one later, build the limiter [`up_to`](Self::up_to) its fastest quota.
+    /// then stays. A rate up to a thousand times that of the quota that the limiter was built with always fits. To set
+    /// a faster one later, build the limiter [`up_to`](Self::up_to) its fastest quota.
     ///
     /// # Examples
     ///
@@ -382,14 +389,14 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
         self.algorithm.take_up_to(n, &self.clock)
     }
 
-    /// Puts a share of a quota in force, as [`LiveShare`](crate::quota::LiveShare) returns it; `None` refuses all.
+    /// Puts a share of a quota in force, as [`LiveShare`](crate::quota::LiveShare) returns it. `None` refuses all.
     ///
     /// The bucket keeps its tokens, as far as the new burst has room for them, so a larger share adds none at once.
-    /// [`set_quota`](Self::set_quota) instead keeps the number of *missing* tokens, and so adds the difference of the
-    /// bursts at once. A fleet that moves a quota between its members would then allow that difference twice.
+    /// [`set_quota`](Self::set_quota) instead keeps the number of *missing* tokens, so a larger burst adds tokens at
+    /// once. A fleet that moves a quota between its members would then allow these tokens twice.
     ///
-    /// A check during the change may be refused although tokens are available. No check gets a token that neither the
-    /// old nor the new quota allows.
+    /// A check during the change may be refused although tokens are available. A check gets only tokens that the old or
+    /// the new quota allows.
     ///
     /// # Errors
     ///
@@ -421,7 +428,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when to retry. No wait helps if `n` exceeds the burst and [`Quota::max_debt`] together.
+    /// [`Denied`], which says when to retry. No wait helps if `n` exceeds the sum of the burst and
+    /// [`Quota::max_debt`].
     pub fn check_oversized(&self, n: u32) -> Result<Allowed, Denied> {
         let mut answer = self.algorithm.take_oversized(n, &self.clock);
         if let Ok(allowed) = &mut answer {
@@ -432,7 +440,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Books `n` tokens after the fact, available or not, and returns how many it booked.
     ///
-    /// Use it for costs that are known only afterwards. Debt goes no deeper than [`Quota::max_debt`].
+    /// Use it for costs that are known only afterwards. The bucket may go below empty, by at most [`Quota::max_debt`].
     ///
     /// # Examples
     ///
@@ -460,12 +468,12 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// Gives back up to `n` unused tokens and returns how many it gave back.
     ///
     /// The tokens go to the waiters in their order, or to the next call if none waits. Tokens that a full bucket has no
-    /// room for are lost: the result is then less than `n`. If less than a token is missing from a full bucket, only
+    /// room for are lost: the result is then less than `n`. If the bucket has room for only a part of the last token,
     /// that part is given back, and it counts as one token.
     ///
-    /// The limiter trusts the caller that the tokens were not used. In any stretch of time, the refunds of that time
-    /// come on top of what the quota allows. A waiting thread is woken at once. A waiting future looks again within a
-    /// second, or earlier if its tokens are due.
+    /// The limiter trusts the caller that the tokens were not used. In any stretch of time, the tokens refunded in it
+    /// are allowed on top of what the quota allows. A refund wakes a waiting thread at once. A waiting future looks
+    /// again within a second, or earlier if its tokens are due.
     ///
     /// # Examples
     ///
@@ -574,12 +582,14 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 
     /// Prepares to wait for `n` tokens, first come, first served.
     ///
-    /// [`wait`](Acquire::wait) blocks the thread. In a future, `.await` (feature `tokio`) or
-    /// [`sleeping_by`](Acquire::sleeping_by) waits.
+    /// [`wait`](Acquire::wait) blocks the thread. Asynchronous code uses `.await` (feature `tokio`) or
+    /// [`sleeping_by`](Acquire::sleeping_by) instead.
     ///
-    /// A wait without [`within`](Acquire::within) may be long. It is refused at once only if the tokens exceed the burst, or
-    /// if the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set. Prefer `within` to a
-    /// `timeout` around the future: it refuses at once and takes nothing, whereas a dropped future may leave tokens unused
+    /// A wait without [`within`](Acquire::within) may be long. It is refused at once only if the tokens exceed the
+    /// burst, or if the debt of all waiters would exceed [`Quota::max_debt`], which is ten bursts unless set.
+    ///
+    /// Prefer `within` to a `timeout` around the future. A call whose tokens come later than `within` allows is refused
+    /// at once and takes nothing. A future that a timeout drops may leave tokens unused
     /// ([`AcquireFuture`](crate::AcquireFuture) says when).
     ///
     /// # Examples
@@ -598,7 +608,8 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
     /// # Ok::<(), damper::Denied>(())
     /// ```
     ///
-    /// A future waits by tokio's timer. To spawn it, use [`acquire_owned`](Self::acquire_owned).
+    /// A future that is awaited directly sleeps on tokio's timer. To spawn it, use
+    /// [`acquire_owned`](Self::acquire_owned).
     ///
     /// ```
     /// # extern crate damper_core as damper;
@@ -627,7 +638,7 @@ impl<C: Clock> RateLimiter<TokenBucket, C> {
 }
 
 impl<C: Clock> RateLimiter<LeakyBucket, C> {
-    /// Returns how much is in the bucket, in tokens, rounded up.
+    /// Returns how full the bucket is, in tokens, rounded up.
     pub fn level(&self) -> u32 {
         self.algorithm.level(&self.clock)
     }

@@ -10,7 +10,8 @@
 //! | PREVIOUS | as CURRENT | tokens | the tokens taken in the window before |
 //! | WINDOW NUMBER | the rest, 16-32 | windows | the number of this window; wraps, see `CountedWindow` |
 //!
-//! The counts have as many bits as the initial limit needs, and at least 16.
+//! In a limiter's word, each count has as many bits as the initial limit needs, and at least 16. In the 56-bit *level*
+//! that the keyed table stores for a key, each count has 20 bits.
 
 use super::algorithm::{Algorithm, JudgedTake, Look, PreparedQuota, TakePosition, Verdict, sealed};
 use super::one_word::OneWord;
@@ -34,29 +35,35 @@ const LARGEST_LIMIT: u64 = (1 << *COUNT_BITS.end()) - 1;
 ///
 /// `current + previous · (1 - elapsed)` may not exceed the limit, where `elapsed` is the fraction of the current window
 /// that has passed. This is computed exactly, in whole numbers. No token is late or more than a tick early, and
-/// `retry_after` is exact to the tick. (After a change to windows that are k times longer, the error is k ticks.) The
-/// bursts of a [`FixedWindow`](super::FixedWindow) at a boundary are gone, at the same cost. Uneven traffic is misjudged:
-/// if all tokens of the previous window were taken at its end, a caller that takes each token as soon as it is available
-/// may get almost twice the limit within the length of one window.
+/// `retry_after` is exact to the tick. (After a change to windows that are k times longer, the error is k ticks.)
+///
+/// A [`FixedWindow`](super::FixedWindow) allows up to twice the limit around a boundary. If traffic is even, this
+/// algorithm avoids that at the same cost. Suppose that all tokens of the previous window were taken at its end. A
+/// caller that takes each token as soon as it is available may then get almost twice the limit within the length of one
+/// window.
 ///
 /// The tokens of the call itself are part of the sum: `n` tokens are allowed if `current + previous · (1 - elapsed) + n`
-/// is at most the limit. The published descriptions allow a call while the sum *without* it is below the limit. Such
-/// implementations allow up to one token more, while a part of a token of the previous window still counts.
+/// is at most the limit. Published descriptions of the algorithm allow a call while the sum *without* its own token is
+/// below the limit. If that sum has a fraction, they exceed the limit by a part of a token.
 ///
 /// The first window begins with the first request, unless [`aligned_to`](Self::aligned_to) sets another start. Servers
 /// that count by the minutes of the wall clock, as most published implementations do, have other boundaries.
 ///
-/// Only the quota's limit counts, at most 2^24 - 1. The burst is ignored, and a refusal that reports "more than the
-/// burst" means more than the limit.
+/// Only the quota's limit counts, at most 2^24 - 1. The burst is ignored. A refusal that reports "more than the burst"
+/// means more than the limit.
 ///
-/// Apart from the quota the whole state is one word of 8 bytes: 16 bits for each count and 32 for the number of the
-/// window. For limits of 2^16 and more, the counts have up to 24 bits and the number has the rest. The number wraps. A
-/// limiter that was idle until half of all numbers had passed may count old tokens for some windows. Half of the
-/// numbers are 2^31 windows for a limit below 2^16, and 2^15 for a limit of 2^24 - 1. (Half of the numbers must also
-/// last longer than the clock may step back. With 24 bits and the default clock, a window must be longer than 31 ns.) A
-/// clock that steps back by more than its [`max_step_back`](crate::Clock::max_step_back) opens no window a second time,
-/// and the current one ends after at most two windows. A change of the quota keeps the counts. The current window then
-/// ends sooner if the new windows are shorter, and later if they are longer.
+/// A change of the quota keeps the counts. The current window then ends sooner if the new windows are shorter, and
+/// later if they are longer. If the clock steps back by more than its [`max_step_back`](crate::Clock::max_step_back),
+/// no window opens a second time, and the current one ends after at most two windows.
+///
+/// Apart from the quota, the state is one word of 8 bytes: two counts and the number of the window. A count has 16
+/// bits, or up to 24 bits for limits of 2^16 and more. The number has the other 32 to 16 bits, and wraps. That has two
+/// consequences:
+///
+/// - A limiter that was idle until half of all numbers had passed may count old tokens for some windows. Half of the
+///   numbers are 2^31 windows for a limit below 2^16, and 2^15 windows for a limit of 2^24 - 1.
+/// - Half of the numbers must last longer than the clock may step back. With counts of 24 bits and the default clock, a
+///   window must be longer than 31 ns.
 ///
 /// # Examples
 ///
@@ -137,14 +144,14 @@ impl WindowFields for SlidingCounterFields {
 }
 
 impl SlidingCounts {
-    /// Returns the part of the previous count that still counts, in 2^-F tokens.
+    /// Returns the part of the previous count that still counts, in units of 2^-F tokens.
     ///
-    /// F is the number of the line's fraction bits. The result is below 2^84.
+    /// F is the line's number of fraction bits. The result is below 2^84.
     #[inline]
     fn weighted(&self, line: &WindowLine) -> u128 {
-        // Until this window begins, the whole previous count counts. A position is rounded down to units, so `ends_in`
-        // is rounded up by less than a unit, which is less than half a tick. Subtracting a unit rounds it down instead,
-        // so that no token is late.
+        // If the reading lies before this window, `ends_in` exceeds a window, and the whole previous count counts. A
+        // position is rounded down to units, so `ends_in` is rounded up by less than a unit, which is less than half a
+        // tick. Subtracting a unit rounds it down instead, so that no token is late.
         let rest = self.window.ends_in.min(line.window()) - 1;
         u128::from(self.previous) * u128::from(rest)
     }
@@ -186,7 +193,7 @@ impl windows::WindowCounts for SlidingCounts {
         match (self.previous, self.current) {
             (0, 0) => Ticks::ZERO,
             (_, 0) => line.wait(self.window.ends_in),
-            // The sum does not overflow: `ends_in` is at most 2^63, half of all positions, plus a window, and a window
+            // The sum does not overflow. `ends_in` is at most 2^63 (half of all positions) plus a window, and a window
             // is at most 2^57.
             _ => line.wait(self.window.ends_in + line.window()),
         }
@@ -194,8 +201,8 @@ impl windows::WindowCounts for SlidingCounts {
 
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks {
         let there = u64::from(line.limit() - n);
-        // The tokens are allowed in this window if the current count leaves room for them. Otherwise they are allowed in the
-        // next one, where the current count is the previous one.
+        // If the current count leaves room for the tokens, they are allowed in this window. Otherwise they are allowed
+        // in the next window, where the current count has become the previous one.
         let (count, room, end) = if self.current <= there {
             (self.previous, there - self.current, self.window.ends_in)
         } else {
@@ -203,7 +210,8 @@ impl windows::WindowCounts for SlidingCounts {
         };
         // The tokens are allowed once the rest of the window is so short that `count · (rest - 1)` is at most `room`,
         // both in units of 2^-F tokens (`weighted` explains the -1). `rest` is at most a window, because `count`
-        // exceeds `room`: otherwise the tokens would be allowed now, or the current count would leave room for them.
+        // exceeds `room`. In the first case above, the tokens would otherwise be allowed now. In the second case,
+        // `count` exceeds `there` by the condition.
         let rest = (u128::from(room) << line.fraction_bits()) / u128::from(count.max(1)) + 1;
         line.wait(end.saturating_sub(rest as u64))
     }

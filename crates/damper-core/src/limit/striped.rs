@@ -1,10 +1,10 @@
 //! Stripes: tokens that are taken many at a time and spent where few other threads write.
 //!
-//! Beside one bucket there are as many *stripes*, words that hold tokens, as there are processors. A thread spends from
-//! its preferred stripe. If that stripe is empty, the thread refills it from the bucket. It turns to the other stripes
-//! only if the bucket is empty too.
+//! A *stripe* is a word that holds tokens. Next to one bucket, there is a stripe for each processor. A thread spends
+//! from its preferred stripe. If that stripe has too few tokens, the thread refills it from the bucket. It turns to the
+//! other stripes only if the bucket has too few tokens as well.
 //!
-//! The word of a stripe, whose fields are together at most `share` tokens:
+//! This is the word of a stripe. The sum of its fields is at most `share` tokens:
 //!
 //! ```text
 //!  63  32 31     0
@@ -14,14 +14,15 @@
 //! | field | bits | unit | |
 //! |---|---|---|---|
 //! | TOKENS | 32 | tokens | available to every thread |
-//! | OUT | 32 | tokens | in transit: room for tokens being fetched from the bucket, or for borrowed ones that may be put back |
+//! | OUT | 32 | tokens | room reserved for tokens in transit: those being fetched from the bucket, and those taken out that may be put back |
 //!
-//! A thread claims the room before it fetches tokens, so the stripes together never hold more than the budget, wherever
-//! a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
+//! A thread reserves the room before it fetches tokens. So the stripes together never hold more than the budget, their
+//! part of the burst, wherever a thread is stopped. A thread that is stopped for ever strands the tokens it is moving.
 
 use super::lease::{beside, set_aside, with_budget};
 use super::{Algorithm, Denied, Limiter, TokenBucket, Usage};
 use crate::OutOfRange;
+use crate::gate::Forecast;
 use crate::quota::{Quota, SetQuotaError};
 use crate::sync::{AtomicU64, Field, Ordering, affinity};
 use crate::time::{Clock, DefaultClock, Monotonic};
@@ -38,13 +39,15 @@ const MOST_STRIPES: usize = 64;
 
 /// A token bucket for many threads that cannot hold a [`Lease`](super::Lease).
 ///
-/// It distributes its tokens to stripes. So most checks read no clock and write only to a cache line that no other core
-/// uses.
+/// It distributes tokens to *stripes*, which are words in cache lines of their own. So most checks read no clock and
+/// write only to a cache line that no other core uses.
 ///
-/// The stripes hold up to `budget` tokens of the burst. The bucket holds the rest. A cost above what the bucket can
-/// hold is always refused, as one that exceeds the burst. Bucket and stripes together allow no more than the quota. A
-/// check looks at the bucket and at the stripes one after another, and is refused only if all of them together have too
-/// few tokens. It does not see tokens that another thread is moving between them at that moment.
+/// The stripes hold up to `budget` tokens of the burst, and the bucket holds the rest. A cost above what the bucket can
+/// hold is always refused, as one that exceeds the burst. The bucket and the stripes together allow no more than the
+/// quota.
+///
+/// A check is refused only if the bucket and all stripes together have too few tokens. It reads the stripes and the
+/// bucket one after another, so it does not see tokens that another thread is moving between them at that moment.
 ///
 /// # Examples
 ///
@@ -129,8 +132,8 @@ impl<C: Clock> Striped<C> {
     ///
     /// # Errors
     ///
-    /// [`Denied`], which says when the bucket has the tokens that the stripes lack, or that `n` exceeds what the bucket
-    /// can hold.
+    /// [`Denied`], which says when the bucket will have the tokens that the stripes lack. If `n` exceeds what the
+    /// bucket can hold, it says that no wait helps.
     #[inline]
     pub fn check_n(&self, n: u32) -> Result<(), Denied> {
         // The fast path tries the preferred stripe once.
@@ -163,7 +166,7 @@ impl<C: Clock> Striped<C> {
             let room = self.share - tokens - out;
             let claimed = if n > tokens { word + OUT.put(room.into()) } else { word - u64::from(n) };
             if !stripe.replace(word, claimed) {
-                // Another thread uses this stripe too, so this one moves on to the next stripe.
+                // Another thread uses this stripe too, so this thread moves on to the next stripe.
                 place = affinity::move_on(place, self.stripes.len());
                 continue;
             }
@@ -178,7 +181,7 @@ impl<C: Clock> Striped<C> {
         }
     }
 
-    /// Takes `n` tokens from several stripes, and from the bucket what the stripes lack.
+    /// Takes `n` tokens or none: from the stripes first, and what they lack from the bucket.
     fn gather(&self, first: usize, n: u32) -> Result<(), Denied> {
         let mut gathered = [0; MOST_STRIPES];
         let mut missing = n;
@@ -221,7 +224,7 @@ impl<C: Clock> Striped<C> {
 
     /// Returns the tokens in all stripes, read one after another.
     fn held(&self) -> u32 {
-        // Tokens that move between stripes meanwhile may be counted twice.
+        // Other threads use the stripes meanwhile, so this many tokens may never have been there at one moment.
         self.stripes.iter().fold(0, |held: u32, stripe| held.saturating_add(TOKENS.get(Stripe(stripe).load()) as u32))
     }
 
@@ -240,13 +243,30 @@ impl<C: Clock> Limiter for Striped<C> {
     fn usage(&self) -> Usage {
         self.peek()
     }
+
+    /// Returns what a call of this thread would get now.
+    ///
+    /// Each thread asks one stripe first.
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        let stripe = Stripe(&self.stripes[affinity::preferred_of(self.stripes.len())]);
+        if u64::from(n) <= TOKENS.get(stripe.load()) {
+            return Forecast::Pass(None);
+        }
+        let refusal = |n| self.bucket.has(n, &self.clock).err();
+        match refusal(n) {
+            Some(denied) if !denied.exceeds_burst() => refusal(n.saturating_sub(self.held())),
+            answer => answer,
+        }
+        .into()
+    }
 }
 
 /// A single stripe.
 ///
-/// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. The room for
-/// fetched tokens is claimed before the swap that takes them from the bucket. That swap has Release, so a thread that
-/// acquires it sees the claim.
+/// ORDERING: Relaxed throughout. The word is the whole state of a stripe and publishes nothing else. A thread reserves
+/// room in its stripe, and then takes tokens from the bucket by a Release swap (`OneWord::replace`). That swap pairs
+/// with the Acquire fence in `LiveQuota::is_current`: a thread that reads the swapped word of the bucket also sees the
+/// reserved room.
 struct Stripe<'a>(&'a AtomicU64);
 
 impl Stripe<'_> {
@@ -260,22 +280,22 @@ impl Stripe<'_> {
         self.0.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes up to `n` tokens and keeps their room claimed.
+    /// Takes up to `n` tokens and reserves their room, so that they can be put back.
     ///
-    /// A thread that then gets too few from the bucket puts them back.
+    /// The caller puts them back if the bucket turns out to have too few tokens for the rest.
     fn borrow(&self, n: u32) -> u32 {
         // loom-tests: leases::tokens_put_back_find_their_room.
         loop {
             let word = self.load();
             let borrowed = TOKENS.get(word).min(n.into());
             if borrowed == 0 || self.replace(word, word - TOKENS.put(borrowed) + OUT.put(borrowed)) {
-                // It is at most `n`, so the conversion is exact.
+                // `borrowed` is at most `n`, so the conversion is exact.
                 return borrowed as u32;
             }
         }
     }
 
-    /// Adds `tokens` to the stripe and frees the room for `out`, which is at least `tokens`.
+    /// Adds `tokens` to the stripe and frees the reserved room of `out` tokens. `out` is at least `tokens`.
     fn settle(&self, tokens: u32, out: u32) {
         loop {
             let word = self.load();

@@ -1,9 +1,9 @@
 //! How much of a limit is reserved and not settled yet, in one word.
 //!
-//! A reservation takes its cost at once. When it is *settled* later, it gives back what the call did not use. These
-//! tokens are allowed in addition to the limit's own bound. In any stretch of time the reservations made before it give
-//! back at most what was unsettled at its start, so the unsettled sum is bounded here. A reservation beyond the bound
-//! is allowed too, but gives nothing back.
+//! A reservation takes its cost at once. When it is *settled* later, it gives back what the call did not use. The limit
+//! allows these tokens in addition to its own bound. Consider any stretch of time: the reservations made before it can
+//! give back at most the sum that was unsettled at its start. So this module bounds that sum. A reservation beyond the
+//! bound is allowed too, but gives nothing back.
 //!
 //! A reservation that is never settled must not take up the bound for ever. Time is divided into *generations*, each as
 //! long as the time-to-live of a reservation. A reservation may give something back for one time-to-live, and is
@@ -16,14 +16,16 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | CURRENT | 22 | what was reserved in this generation and is unsettled |
-//! | BEFORE | 22 | what was reserved in the generation before and is unsettled |
+//! | CURRENT | 22 | what was reserved in this generation and is unsettled, in parts of a burst |
+//! | BEFORE | 22 | what was reserved in the previous generation and is unsettled, in parts of a burst |
 //! | GENERATION | 20 | the number of the current generation; wraps, after 4 years at two minutes each |
 //!
-//! A thread that was stopped may find a word of a later generation. It then counts its reservation in that one. The
-//! numbers of generations wrap, so during one sixteenth of them a word with old counts may seem to be of a later
+//! A thread that was stopped may find that the word has moved on to a later generation. It then counts its reservation
+//! in that generation.
+//!
+//! Generation numbers wrap. For one number in sixteen, a word with old counts therefore seems to be of a later
 //! generation. The limit then gives back less, never more. A reservation that is held for 2^20 times-to-live may free
-//! the count of another one when it is dropped.
+//! the count of another reservation when it is released.
 
 use crate::OutOfRange;
 use crate::sync::{AtomicU64, Field, Ordering};
@@ -37,7 +39,7 @@ const BEFORE: Field = CURRENT.then(22);
 const GENERATION: Field = BEFORE.then(20);
 const _: () = assert!(GENERATION.end() == u64::BITS, "fields must tile the word");
 
-/// The most generations by which a thread that was stopped may be late, as a negative number.
+/// The most generations that a stopped thread may lag behind the word, as a negative number.
 const LATEST: i64 = -(1 << 16);
 
 /// The number of parts in a burst. Reservations are counted in these parts.
@@ -49,7 +51,7 @@ const MOST_BURSTS: u8 = (CURRENT.max() / PARTS_PER_BURST as u64) as u8;
 /// The allowed times-to-live.
 const TIMES_TO_LIVE: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(30 * 86_400);
 
-/// The bounds on what may be unsettled of a limit: how much, and for how long.
+/// The bounds on the unsettled reservations of a limit: how much they may hold, and for how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnsettledBounds {
     /// The most that may be unsettled, in parts of a burst.
@@ -59,7 +61,7 @@ pub(crate) struct UnsettledBounds {
 }
 
 impl UnsettledBounds {
-    /// The bursts that may be unsettled by default.
+    /// How many bursts may be unsettled by default.
     pub(crate) const BURSTS: f64 = 2.0;
 
     /// The default time-to-live of a reservation.
@@ -81,7 +83,7 @@ impl UnsettledBounds {
         Ok(Self { time_to_live: ticks(time, clock), ..self })
     }
 
-    /// Counts in `word` the cost of a reservation made at the tick `since`, as far as the bound allows.
+    /// Counts the cost of a reservation made at the tick `since`, as far as the bound allows.
     pub(crate) fn count(&self, word: &Unsettled, cost: u32, burst: u32, since: u64) -> Counted {
         // A cost is at most the burst, so the parts fit a `u32`.
         let parts = (u64::from(cost) * u64::from(PARTS_PER_BURST)).div_ceil(burst.max(1).into());
@@ -116,7 +118,7 @@ pub(crate) struct Unsettled {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
     parts: u32,
-    /// The generation in which it is counted, modulo 2^20.
+    /// The generation in which the `parts` are counted, modulo 2^20.
     generation: u32,
 }
 
@@ -126,7 +128,7 @@ impl Counted {
 
     /// Returns how many tokens may be given back to a limit with this burst, rounded down.
     pub(crate) fn tokens(self, burst: u32) -> u32 {
-        // Parts are rounded up, so a cost that was counted in full may be given back in full.
+        // `UnsettledBounds::count` rounds parts up, so a cost that was counted in full may be given back in full.
         (u64::from(self.parts) * u64::from(burst) / u64::from(PARTS_PER_BURST)) as u32
     }
 }
@@ -136,10 +138,10 @@ impl Unsettled {
         Self { word: AtomicU64::new(0) }
     }
 
-    /// Returns the word moved on to `generation`, or unchanged if another thread has moved it further.
+    /// Returns `word` moved on to `generation`, or `word` itself if another thread has moved it further.
     fn in_generation(word: u64, generation: u64) -> u64 {
         let before = match GENERATION.ahead(generation, GENERATION.get(word)) {
-            // A word without counts is moved on whatever its generation, which may be years ago.
+            // A word without counts is always moved, even if its generation is years old.
             _ if CURRENT.get(word) == 0 && BEFORE.get(word) == 0 => 0,
             LATEST..=0 => return word,
             1 => CURRENT.get(word),
@@ -152,8 +154,8 @@ impl Unsettled {
     ///
     /// It counts no part that would bring the sum above `most`.
     fn count(&self, parts: u32, most: u32, generation: u64) -> Counted {
-        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts in room which a release freed
-        // sees the refund before that release. A count itself publishes nothing.
+        // ORDERING: Acquire pairs with the Release in `release`: a thread that counts parts in the room that a release
+        // freed also sees the refund made before that release. The swap below publishes nothing.
         let mut word = self.word.load(Ordering::Acquire);
         loop {
             let now = Self::in_generation(word, generation);
@@ -172,7 +174,7 @@ impl Unsettled {
         }
     }
 
-    /// Stops counting a reservation, after it has given back its unused tokens.
+    /// Stops counting a reservation. Call it after the reservation has given back its unused tokens.
     pub(crate) fn release(&self, Counted { parts, generation }: Counted) {
         if parts == 0 {
             return;
@@ -186,7 +188,7 @@ impl Unsettled {
                 // The reservation is not counted any more.
                 _ => return,
             };
-            // ORDERING: Release, as `count` says.
+            // ORDERING: Release pairs with the Acquire in `count`. Relaxed on failure: the retry needs only the word.
             match self.word.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(newer) => word = newer,

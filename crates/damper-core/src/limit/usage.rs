@@ -5,8 +5,8 @@ use core::time::Duration;
 
 /// How much of a limit is used at one moment. `used + remaining = limit` always holds.
 ///
-/// For a token bucket, the limit is the burst, and the window is the time in which a whole burst is refilled. If the
-/// quota sets no burst, this is the quota's window.
+/// For a token bucket, the limit is the burst, and the window is the time in which a whole burst is refilled. That time
+/// equals the quota's window if the quota sets no burst of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use]
@@ -18,7 +18,7 @@ pub struct Usage {
     resets_in: Option<Duration>,
 }
 
-/// The measure that the remaining tokens are counted against.
+/// The number that [`Usage::limit`] returns: the quota's burst, or its limit for a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Basis {
@@ -41,14 +41,14 @@ impl Usage {
     /// Creates the usage of a token bucket.
     #[inline]
     pub(crate) fn of(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        // If the burst was lowered meanwhile, it may be less than what remained before.
+        // If the burst was lowered after `remaining` was computed, `remaining` may exceed the burst.
         let remaining = remaining.min(quota.burst_size());
         Self { quota, basis: Basis::Burst, remaining, debt: 0, resets_in }
     }
 
     /// Creates the usage of an algorithm that counts by windows.
     pub(super) fn of_windows(quota: Quota, remaining: u32, resets_in: Option<Duration>) -> Self {
-        // If the limit was lowered meanwhile, it may be less than what remained before.
+        // If the limit was lowered after `remaining` was computed, `remaining` may exceed the limit.
         let remaining = remaining.min(quota.limit());
         Self { quota, basis: Basis::Window, remaining, debt: 0, resets_in }
     }
@@ -59,21 +59,21 @@ impl Usage {
         Self { debt, ..self }
     }
 
-    /// Adds `tokens` that are kept outside of the bucket to the remaining ones.
+    /// Adds `tokens` that are kept outside of the bucket to the remaining tokens, up to the limit.
     #[cfg(feature = "std")]
     pub(super) fn with_more(self, tokens: u32) -> Self {
         Self { remaining: self.remaining.saturating_add(tokens).min(self.limit()), ..self }
     }
 
-    /// Returns this usage with everything used for at least `rest`. `None` means for ever.
+    /// Returns the usage of a paused limiter: no tokens remain for at least `rest`. `None` means for ever.
     pub(super) fn paused_for(self, rest: Option<Duration>) -> Self {
         let resets_in = self.resets_in.zip(rest).map(|(reset, rest)| reset.max(rest));
         Self { remaining: 0, resets_in, ..self }
     }
 
-    /// Returns the quota that the usage is measured by.
+    /// Returns the quota that this usage refers to.
     ///
-    /// Its burst does not include the budget of leases or stripes.
+    /// Its burst does not include the tokens that a limiter sets aside for leases or stripes.
     pub fn quota(&self) -> Quota {
         self.quota
     }
@@ -87,13 +87,15 @@ impl Usage {
         }
     }
 
-    /// Returns the tokens that are taken and not yet refilled, rounded up. In debt it is the limit.
+    /// Returns the tokens that are taken and not yet refilled, rounded up.
+    ///
+    /// It is the limit if the bucket is in debt.
     #[must_use]
     pub fn used(&self) -> u32 {
         self.limit() - self.remaining
     }
 
-    /// Returns the tokens that can be taken now, rounded down. In debt it is 0.
+    /// Returns the tokens that can be taken now, rounded down. It is 0 if the bucket is in debt.
     #[must_use]
     pub fn remaining(&self) -> u32 {
         self.remaining
@@ -101,8 +103,8 @@ impl Usage {
 
     /// Returns how many tokens the bucket is below empty, rounded up. It is 0 while tokens are left.
     ///
-    /// Waiters and reservations take tokens before they are available, and [`charge`](crate::RateLimiter::charge) books
-    /// costs afterwards. Only token buckets go below empty.
+    /// Only token buckets go below empty. They do so when a waiter or a reservation takes tokens in advance, and when
+    /// [`charge`](crate::RateLimiter::charge) books a cost after the fact.
     #[must_use]
     pub fn debt(&self) -> u32 {
         self.debt
@@ -110,7 +112,7 @@ impl Usage {
 
     /// Returns the time in which `limit` tokens are refilled.
     ///
-    /// It is rounded up to nanoseconds, and `None` if they are never refilled.
+    /// The time is rounded up to nanoseconds. It is `None` if the tokens are never refilled.
     #[must_use]
     pub fn window(&self) -> Option<Duration> {
         match self.basis {
@@ -120,9 +122,9 @@ impl Usage {
         }
     }
 
-    /// Returns the time until nothing is used any more.
+    /// Returns the time until all of the limit is available again.
     ///
-    /// It is rounded up to the clock's tick, and `None` if that never happens.
+    /// The time is rounded up to the clock's tick. It is `None` if that never happens.
     #[must_use]
     pub fn resets_in(&self) -> Option<Duration> {
         self.resets_in

@@ -11,10 +11,12 @@ const MOST_TICKS: u128 = (1 << 63) - 1;
 
 /// The instants at which the windows of a window algorithm begin.
 ///
-/// If the window is no whole number of ticks of the clock, these instants are accurate to a tick. A limiter aligns its
-/// windows once, at its first use. From then on it counts them on its own clock, from which the wall clock may drift
-/// away. A change of the window's length stretches or shortens the rest of the current window too. The new windows begin
-/// where it then ends.
+/// A limiter aligns its windows once, at its first use. From then on the limiter counts windows on its own clock. The
+/// wall clock may drift away from that clock. If the window is not a whole number of the clock's ticks, the instants
+/// are accurate to a tick.
+///
+/// A change of the window's length stretches or shortens the rest of the current window too. The next window begins at
+/// the changed end of the current one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -22,17 +24,17 @@ pub enum Alignment {
     /// The first window begins with the first use of the limiter. Reading its usage does not count as use.
     #[default]
     FirstRequest,
-    /// Windows begin at multiples of their length on the limiter's clock, counted from its tick 0.
+    /// Windows begin at multiples of their length after tick 0 of the limiter's clock.
     ClockOrigin,
     /// Windows begin at multiples of their length since the Unix epoch.
     ///
-    /// So a day begins at midnight UTC.
+    /// So windows of a day begin at midnight UTC.
     ///
-    /// The duration is the time from the epoch to tick 0 of the limiter's clock. The program has to know it.
+    /// The duration is the time from the epoch to tick 0 of the limiter's clock. The program has to know this time.
     OriginAt(Duration),
     /// Windows begin at multiples of their length since the Unix epoch, by the system's clock.
     ///
-    /// So a day begins at midnight UTC.
+    /// So windows of a day begin at midnight UTC.
     #[cfg(feature = "std")]
     WallClock,
 }
@@ -45,9 +47,9 @@ impl Alignment {
         if frequency == 0 || window == 0 {
             return now;
         }
-        // Times are in ticks times 10^9, so that nothing is rounded before the end. They stay below 2^128, because a
-        // window is shorter than 2^64 ns. Remainders are taken before the addition, because the sum of the whole times
-        // may not fit.
+        // All times here are ticks times 10^9, so that only the result is rounded. The length of a window is then below
+        // 2^128, because its nanoseconds and the frequency are below 2^64 each. Times are reduced to remainders before
+        // they are added, because the sum of the whole times may not fit.
         let window_ticks = window * frequency;
         let elapsed_by_clock = u128::from(now) * NANOS_PER_SECOND % window_ticks;
         let elapsed = match self {
@@ -64,8 +66,8 @@ impl Alignment {
                 since.as_nanos() % window * frequency
             }
         };
-        // Ticks are compared by their signed difference. So a window that began 2^63 ticks ago or more would seem to
-        // begin in the future. It counts as having begun 2^63 - 1 ticks ago.
+        // Ticks are compared by their signed difference. So a window that began 2^63 ticks ago or earlier would seem to
+        // begin in the future. Therefore such a window counts as begun 2^63 - 1 ticks ago.
         let ticks = (elapsed / NANOS_PER_SECOND).min(MOST_TICKS);
         now.wrapping_sub(ticks as u64)
     }

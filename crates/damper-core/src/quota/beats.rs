@@ -11,8 +11,8 @@ pub(crate) const COARSE_TIME_BITS: u32 = 41;
 
 /// A unit of time, the *beat*, and the number of bits in which an instant is stored.
 ///
-/// Instants wrap when they exceed these bits. Every debt is repaid within a quarter of the time after which they wrap.
-/// A token takes at least two beats to arrive.
+/// An instant is a number of beats, which wraps when it exceeds the bits. Every debt is repaid within a quarter of the
+/// time after which instants wrap. A token takes at least two beats to arrive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beats {
     nanos: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Beats {
 }
 
 impl Beats {
-    /// The beats of plans: 64 ns each, with instants of 48 bits, which wrap after 208 days.
+    /// The beats of a [`Plan`](super::Plan): 64 ns each, with instants of 48 bits, which wrap after 208 days.
     pub(crate) const FINE: Self = Self {
         nanos: 64,
         bits: TIME_BITS,
@@ -32,7 +32,7 @@ impl Beats {
 
     /// The beats of a [table of words](crate::words): 256 ns each, with instants of 41 bits.
     ///
-    /// These wrap after 6.5 days.
+    /// These instants wrap after 6.5 days.
     #[cfg(target_has_atomic = "64")]
     pub(crate) const COARSE: Self = Self {
         nanos: 256,
@@ -61,12 +61,12 @@ impl Beats {
         2 * self.nanos
     }
 
-    /// Returns the note in the error for a quota that is too fast.
+    /// Returns the note that ends the error message for a quota that is too fast.
     pub(crate) const fn shortest_note(self) -> &'static str {
         self.shortest_note
     }
 
-    /// Returns the note in the error for a quota whose debts take too long to be repaid.
+    /// Returns the note that ends the error message for a quota whose debts take too long to repay.
     pub(crate) const fn longest_note(self) -> &'static str {
         self.longest_note
     }

@@ -1,10 +1,10 @@
-//! The error of a change of quota.
+//! The error that a refused change of quota returns.
 
 use super::Quota;
 use core::fmt;
 use core::time::Duration;
 
-/// The error of a quota that was not put in force. The previous quota stays.
+/// The reason why a quota was not put in force. The previous quota stays in force.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -13,27 +13,26 @@ pub enum SetQuotaError {
     Busy,
     /// The quota is too fast for the steps in which the limiter counts tokens.
     ///
-    /// The steps suit the quota that the limiter was built with. A quota a thousand times faster always fits, and one
-    /// more than two thousand times faster never does. Build the limiter [`up_to`](crate::RateLimiter::up_to) its
-    /// fastest quota.
+    /// The steps suit the quota that the limiter was built with. A quota up to a thousand times faster is never too
+    /// fast. If you need a faster one, build the limiter [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     TooFast {
         /// The requested quota.
         quota: Quota,
         /// The largest limit that the limiter accepts for the window of that quota.
         most: u32,
     },
-    /// The window is too short for the steps in which a limiter by windows counts time.
+    /// The window is too short for the steps in which a window limiter counts time.
     ///
-    /// The steps suit the window that the limiter was built with. Build it with its shortest window.
+    /// The steps suit the window that the limiter was built with. So build it with the shortest window that you need.
     WindowTooShort {
         /// The requested window.
         window: Duration,
         /// The shortest window that the limiter accepts.
         least: Duration,
     },
-    /// The burst and [`max_debt`](crate::Quota::max_debt) together are more tokens than fit the limiter's word.
+    /// The sum of burst and [`max_debt`](crate::Quota::max_debt) is more than the limiter can count.
     ///
-    /// Build the limiter [`up_to`](crate::RateLimiter::up_to) its largest quota, or state a smaller `max_debt`.
+    /// Build the limiter [`up_to`](crate::RateLimiter::up_to) its largest quota, or set a smaller `max_debt`.
     TooLarge {
         /// The sum of the requested burst and `max_debt`, in tokens.
         tokens: u64,
@@ -51,9 +50,9 @@ pub enum SetQuotaError {
     ///
     /// Only the window of such a limiter can be changed.
     FixedLimit,
-    /// The burst is no more than the limiter's budget of leases or stripes.
+    /// The burst does not exceed the number of tokens that the limiter sets aside for leases or stripes.
     ///
-    /// Such a burst would leave nothing to the bucket.
+    /// Such a burst would leave no tokens for the bucket.
     BurstWithinBudget,
 }
 

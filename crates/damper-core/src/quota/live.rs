@@ -1,26 +1,28 @@
 //! A quota that can be changed while it is used.
 //!
-//! The quota and its *line*, which converts ticks of the clock to tokens ([`timeline`](super::timeline)), are a
-//! [`Published`] record. The *epoch* counts the publications. A decision loads the epoch, the record, the limiter's
-//! word and the clock, in this order. Then it checks that the epoch is still the same, and swaps the word.
+//! The *line* of a quota converts ticks of the clock to tokens; [`timeline`](super::timeline) explains it. The quota
+//! and its line are a [`Published`] record. The *epoch* counts the publications. The limiter's state is an atomic
+//! *word*. A decision loads the epoch, the record and the word, and then reads the clock. It checks that the epoch is
+//! unchanged, and swaps the word.
 //!
-//! The clock must be read between the two loads of the epoch. Otherwise a decision could convert a tick from after a
-//! change by the old line. If the new line is slower, the word written by that decision would lie far ahead of it.
+//! The clock must be read between the two loads of the epoch. Otherwise a decision could read the clock after a change
+//! and convert that tick by the old line. If the new line is slower, the decision would write a word that lies far
+//! ahead of the new line.
 //!
-//! **A change leaves every word as it is.** It only *bends* the line, which continues from its present position at the
-//! new rate. A slower line is published twice: bent at the tick at which the change begins, and bent again after that
-//! publication, because checks use the old line until then. Between the two publications no word is healed.
+//! **A change leaves every word as it is.** It only *bends* the line: the line continues from its present position at
+//! the new rate. A slower line is published twice. It is first bent at the tick at which the change begins. Checks use
+//! the old line until this publication is complete. Therefore the line is bent again afterwards.
 //!
-//! **Healing** replaces a word that lies further ahead of the clock than any debt explains: a clock that steps back
-//! leaves such words. It compares with the deepest debt under any quota so far, because the word may have been written
-//! under any of them. When it compared with the new quota alone, 17,000 tokens were minted in a test.
+//! **Healing** replaces a word that lies further ahead of the clock than any debt explains. A clock that steps back
+//! leaves such words. The comparison takes the deepest debt under any quota so far, because the word may have been
+//! written under any of these quotas. When only the new quota's debt counted, a test saw 17,000 tokens minted. Between
+//! the two publications of a slower line no word is healed.
 //!
-//! **First use.** The frequency of a clock may be known only at run time, but a limiter can be a `static`. So the first
-//! caller, in epoch 0, fixes the tick at which the line starts. It does so by one swap, and the rest of the line
-//! follows from that tick. Threads that race to be first compute the same line, and the first to claim the right to
-//! publish publishes it.
+//! **First use.** A limiter can be a `static`, but the frequency of its clock may be known only at run time. So the
+//! first caller fixes the tick at which the line starts, by one swap, in epoch 0. The rest of the line follows from
+//! that tick, so threads that race to be first compute the same line. One of these threads publishes the line.
 //!
-//! **The limit and the burst** share a word, which a take does not load:
+//! **The limit and the burst** share a word of the record. Taking tokens does not load this word:
 //!
 //! ```text
 //!  63   32 31   0
@@ -41,32 +43,32 @@ const _: () = assert!(LIMIT.end() == u64::BITS, "fields must tile the word");
 
 /// The epoch before the first publication.
 ///
-/// The initial quota is in force, and its line has no start yet.
+/// In this epoch the initial quota is in force, and its [`Line`] is not published yet.
 const UNANCHORED: usize = 0;
 
 /// Marks every epoch that was published, so that none is `UNANCHORED` again when the count wraps.
 const ANCHORED: usize = 1;
 
-/// Marks an epoch whose quota has no limit, which the fast path of a check leaves to the slow path.
+/// Marks an epoch whose quota has no limit.
 ///
-/// Such an epoch is negative as a signed number, and `UNANCHORED` is 0. So one comparison with 0 separates both from
-/// all other epochs.
+/// The fast path of a check leaves such an epoch to the slow path. The mark makes an epoch negative as a signed number,
+/// and `UNANCHORED` is 0. So the fast path accepts exactly the epochs above 0.
 const UNLIMITED: usize = HIGHEST_MARK;
 
-/// A quota that can be changed, with its line on a clock.
+/// A quota that can be changed while threads use it, with its [`Line`] on a clock.
 ///
-/// All calls must use the same type of line and the same clock.
+/// All calls on one `LiveQuota` must use the same type of line and the same clock.
 pub(crate) struct LiveQuota {
     start: LineStart,
     initial: Quota,
-    /// The largest quota that the line must be able to change to.
+    /// The largest quota that a later change must be able to put in force.
     largest: Quota,
-    /// One more than the tick at which the line starts, or 0 before the first use.
+    /// One more than the tick at which the [`Line`] starts, or 0 before the first use.
     first: AtomicU64,
     published: Published<LineRecord, QuotaRecord>,
 }
 
-/// The part of a published line that a check loads.
+/// The part of a published [`Line`] that a check loads.
 #[derive(Debug)]
 struct LineRecord {
     origin: Versioned64,
@@ -78,7 +80,7 @@ struct LineRecord {
     deepest_ever: Versioned64,
 }
 
-/// The parts of a quota and its line that taking tokens does not need.
+/// The parts of a quota and its [`Line`] that the fast path of a token bucket does not load.
 #[derive(Debug)]
 struct QuotaRecord {
     sizes: Versioned64,
@@ -103,11 +105,12 @@ impl LineRecord {
         }
     }
 
-    /// Loads the timeline without its deepest debts and without `behind`. The quota must have a limit.
+    /// Loads the timeline, but leaves its deepest debts and `behind` at 0. The quota must have a limit.
     #[inline]
     fn timeline(&self) -> Timeline {
-        // ORDERING: Relaxed, here and below. The loaded values are used only if the epoch is still the same afterwards:
-        // `Published::is_current` has the fence that pairs with the one in `Published::publish`.
+        // ORDERING: Relaxed, here and in the other loads and stores of this file's records. The loaded values are used
+        // only if the epoch is still the same afterwards. The Acquire fence in `Published::is_current` pairs with the
+        // Release fence in `Published::publish`: a thread that loaded a value of a later record sees a later epoch.
         let tempo = Tempo {
             mult: self.mult.load(Ordering::Relaxed),
             inverse: self.inverse.load(Ordering::Relaxed),
@@ -118,7 +121,7 @@ impl LineRecord {
         Timeline { origin, start, tempo, deepest_debt: 0, deepest_ever: 0, unlimited: false, behind: 0 }
     }
 
-    /// Loads the whole timeline except `behind`, also if the quota has no limit.
+    /// Loads the whole timeline except `behind`, which stays 0. The quota may be unlimited.
     #[inline]
     fn whole_timeline(&self, quota: &QuotaRecord) -> Timeline {
         let mut timeline = self.timeline();
@@ -128,7 +131,7 @@ impl LineRecord {
         timeline
     }
 
-    /// Loads one of the line's [sizes](Line::sizes).
+    /// Loads one of the line's [sizes](Line::sizes), such as the burst in units.
     #[inline]
     fn size(&self, index: usize) -> u64 {
         self.sizes[index].load(Ordering::Relaxed)
@@ -163,7 +166,8 @@ impl QuotaRecord {
         }
     }
 
-    // ORDERING: Relaxed, as in `LineRecord`.
+    // ORDERING: Relaxed: the caller uses the quota only if `Published::is_current` confirms the epoch afterwards. The
+    // Acquire fence there pairs with the Release fence in `Published::publish`.
     fn load(&self) -> Quota {
         let sizes = self.sizes.load(Ordering::Relaxed);
         let (window, max_debt) = (self.window.load(Ordering::Relaxed), self.max_debt.load(Ordering::Relaxed));
@@ -184,7 +188,7 @@ impl QuotaRecord {
 
 impl LiveQuota {
     const_unless_loom! {
-        /// Creates a quota on a line that begins as `start` says.
+        /// Creates a quota whose [`Line`] will start at the first use, as `start` says.
         pub(crate) const fn new(quota: Quota, start: LineStart) -> Self {
             Self {
                 start,
@@ -200,25 +204,25 @@ impl LiveQuota {
         }
     }
 
-    /// Sets where in time the line begins, before the first use.
+    /// Sets the instant at which the [`Line`] starts. Call it before the first use.
     pub(crate) const fn align_to(&mut self, alignment: Alignment) {
         self.start.alignment = alignment;
     }
 
-    /// Makes the line able to change to `largest` later. Call it before the first use.
+    /// Allows later changes of the quota, up to `largest`. Call it before the first use.
     pub(crate) const fn make_room_for(&mut self, largest: Quota) {
         self.largest = largest;
     }
 
-    /// Returns how the line begins.
+    /// Returns the settings with which the [`Line`] starts at the first use.
     #[cfg(feature = "alloc")]
     pub(crate) const fn line_start(&self) -> LineStart {
         self.start
     }
 
-    /// Loads the epoch and its line.
+    /// Loads the epoch and its [`Line`]. The first call starts the line.
     ///
-    /// They are valid if [`is_current`](Self::is_current) confirms the epoch afterwards.
+    /// The line may be used only if [`is_current`](Self::is_current) confirms the epoch afterwards.
     pub(crate) fn read<L: Line>(&self, clock: &impl Clock) -> (usize, L) {
         let epoch = self.published.epoch();
         if epoch == UNANCHORED {
@@ -229,15 +233,16 @@ impl LiveQuota {
         (epoch, L::from_parts(timeline, |index| record.size(index)))
     }
 
-    /// Returns the line as it would start now, if no caller has used the quota yet.
+    /// Returns the [`Line`] as it would start now, or `None` if a caller has used the quota already.
     ///
-    /// It does not start the line: reading a limiter is not its first use. An answer from this line describes the moment
-    /// at which `first` was loaded, before anything was taken.
+    /// This call does not start the line: reading a limiter is not its first use. An answer that is computed from this
+    /// line describes the moment at which the call loaded `first`. At that moment nothing had been taken.
     #[inline]
     pub(crate) fn unsettled_line<L: Line>(&self, clock: &impl Clock) -> Option<L> {
-        // ORDERING: Relaxed, also in `unordered_epoch`. A thread that has used the quota, or has synchronized with one
-        // that has, sees the swap of `first` in that use. For other threads the load may find `first` as it was before
-        // that use. loom-tests: bucket::look_of_a_first_user_finds_its_own_use.
+        // ORDERING: Relaxed, also in `unordered_epoch`, because no record is read. A thread that has used the quota, or
+        // has synchronized with one that has, sees the epoch or `first` changed by that use. Another thread may still
+        // load both as 0. Its answer then describes the moment before that use. loom-tests:
+        // bucket::look_of_a_first_user_finds_its_own_use.
         let is_unsettled = self.published.unordered_epoch() == UNANCHORED && self.first.load(Ordering::Relaxed) == 0;
         if is_unsettled { Some(self.line_to_be(clock)) } else { None }
     }
@@ -247,18 +252,19 @@ impl LiveQuota {
         self.line_from(self.first_tick(clock), clock)
     }
 
-    /// Loads the epoch. Returns `None` if its quota has no limit or its line has not started.
+    /// Loads the epoch for the fast path. Returns `None` if only the slow path can decide.
     ///
-    /// The fast path then reads the [line](Self::line_for_fast_path) and the clock.
+    /// That is so if the quota has no limit, or if its line is not published yet. Otherwise the caller continues with
+    /// [`line_for_fast_path`](Self::line_for_fast_path).
     #[inline]
     pub(crate) fn limited_epoch(&self) -> Option<usize> {
         let epoch = self.published.epoch();
         ((epoch as isize) > 0).then_some(epoch)
     }
 
-    /// Loads the part of an epoch's line that the fast path needs.
+    /// Loads the part of an epoch's [`Line`] that the fast path needs.
     ///
-    /// It is valid if [`is_current`](Self::is_current) confirms the epoch afterwards.
+    /// The line may be used only if [`is_current`](Self::is_current) confirms the epoch afterwards.
     #[inline]
     pub(crate) fn line_for_fast_path<L: Line>(&self, epoch: usize) -> L {
         let record = self.published.record(epoch);
@@ -292,17 +298,19 @@ impl LiveQuota {
 
     /// Prepares to put `quota` in force.
     ///
-    /// Until the change is published or dropped, other changers get [`SetQuotaError::Busy`].
+    /// Until the change is published or dropped, other threads that change the quota get [`SetQuotaError::Busy`].
     pub(crate) fn prepare<L: Line>(&self, quota: Quota, clock: &impl Clock) -> Result<QuotaChange<'_>, SetQuotaError> {
         self.prepare_under::<L>(self.claim()?, quota, clock)
     }
 
-    /// Claims the right to change the quota. Other callers get an error until the claim is dropped.
+    /// Claims the right to change the quota.
+    ///
+    /// Until the claim is dropped, other callers get [`SetQuotaError::Busy`].
     pub(crate) fn claim(&self) -> Result<Claim<'_>, SetQuotaError> {
         self.published.claim().ok_or(SetQuotaError::Busy)
     }
 
-    /// Prepares to put `quota` in force, under a claim that the caller holds.
+    /// Prepares to put `quota` in force. The caller has [claimed](Self::claim) the right to change the quota.
     pub(crate) fn prepare_under<'a, L: Line>(
         &'a self,
         claim: Claim<'a>,
@@ -315,14 +323,15 @@ impl LiveQuota {
             epoch = self.publish::<L>(&claim, &self.initial, line.timeline());
         }
         let rest = self.published.rest(epoch);
-        // ORDERING: Relaxed: only a thread that holds the claim stores `behind`.
+        // ORDERING: Relaxed: only a holder of the claim stores `behind`. Taking the claim is an Acquire that pairs with
+        // the Release of the previous holder, so this thread sees that holder's store.
         let behind = rest.behind.load(Ordering::Relaxed);
         let old = Timeline { behind, ..self.published.record(epoch).whole_timeline(rest) };
         let changed = old.changed::<L>(&quota, clock.frequency(), self.start.debt_bits)?;
         Ok(QuotaChange { live: self, claim, quota, old, changed })
     }
 
-    /// Publishes a quota and its timeline, and returns their epoch.
+    /// Publishes a quota and its timeline, and returns the new epoch.
     fn publish<L: Line>(&self, claim: &Claim<'_>, quota: &Quota, timeline: &Timeline) -> usize {
         let marks = ANCHORED | if timeline.is_unlimited() { UNLIMITED } else { 0 };
         self.published.publish(claim, marks, |line, rest| {
@@ -331,7 +340,7 @@ impl LiveQuota {
         })
     }
 
-    /// Returns the line of the initial quota. Publishes it unless another thread is about to.
+    /// Starts the [`Line`] of the initial quota and returns it. Publishes the line unless another thread does.
     #[cold]
     fn anchor<L: Line>(&self, clock: &impl Clock) -> L {
         let line: L = self.initial_line(clock);
@@ -345,7 +354,7 @@ impl LiveQuota {
 
     fn initial_line<L: Line>(&self, clock: &impl Clock) -> L {
         let first = self.first_tick(clock);
-        // ORDERING: Relaxed: this swap alone decides where the line starts, and publishes nothing else.
+        // ORDERING: Relaxed: all threads agree on the start by this one word, and no other memory is published with it.
         let first = match self.first.compare_exchange(0, first, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => first,
             Err(settled) => settled,
@@ -353,13 +362,14 @@ impl LiveQuota {
         self.line_from(first, clock)
     }
 
-    /// Returns one more than the tick at which the line starts if it is first used now.
+    /// Returns one more than the tick at which the [`Line`] starts if the first use is now.
     fn first_tick(&self, clock: &impl Clock) -> u64 {
-        // If the clock is just about to wrap, the line starts a tick earlier.
+        // A sum of 0 would mean that the line has not started. So a line that would start at tick `u64::MAX` starts a
+        // tick earlier.
         self.start.alignment.boundary(&self.initial, clock, clock.now()).saturating_add(1)
     }
 
-    /// Returns the line of the initial quota that starts at the tick before `first`.
+    /// Returns the [`Line`] of the initial quota that starts at the tick `first - 1`.
     fn line_from<L: Line>(&self, first: u64, clock: &impl Clock) -> L {
         let origin = first.wrapping_sub(1);
         let timeline = Timeline::new::<L>(&self.initial, &self.largest, clock.frequency(), origin, self.start);
@@ -367,7 +377,9 @@ impl LiveQuota {
     }
 }
 
-/// A change to a quota that fits the line and is not published yet. Dropping it changes nothing.
+/// A change of quota that was accepted but is not published yet.
+///
+/// If it is dropped, the old quota stays in force.
 #[must_use]
 pub(crate) struct QuotaChange<'a> {
     live: &'a LiveQuota,
@@ -378,7 +390,9 @@ pub(crate) struct QuotaChange<'a> {
 }
 
 impl<'a> QuotaChange<'a> {
-    /// Puts the quota in force, and returns the claim, which still keeps others from changing it.
+    /// Puts the quota in force, and returns the claim.
+    ///
+    /// Until the claim is dropped, no other thread can change the quota.
     pub(crate) fn publish<L: Line>(self, clock: &impl Clock) -> Claim<'a> {
         let Self { live, claim, quota, old, changed } = self;
         let new = changed.starting(clock.now(), &old);
@@ -386,16 +400,18 @@ impl<'a> QuotaChange<'a> {
             live.publish::<L>(&claim, &quota, &new);
             return claim;
         }
-        // Until `new` is published, checks still use the positions of the old, faster line. So their words may lie
-        // further ahead of `new` than a debt may. Therefore the line is bent again after the publication, from the
-        // position that the old line has reached by then. Between the two publications no word is healed, because a
-        // word ahead of `new` may have been written on the old line.
+        // Until `new` is published, other threads still decide by the old, faster line. The words that they write may
+        // lie further ahead of `new` than any debt may. Therefore the line is published a second time. It then
+        // continues from the position that the old line has reached after the first publication.
+        //
+        // Healing replaces a word that lies too far ahead. It is off between the two publications, because such a word
+        // may be a correct one that was written by the old line.
         live.publish::<L>(&claim, &quota, &new.without_healing());
         live.publish::<L>(&claim, &quota, &changed.starting(clock.now(), &old));
         claim
     }
 
-    /// Puts nothing in force, and returns the claim.
+    /// Drops the change, and returns the claim. The old quota stays in force.
     pub(crate) fn withdraw(self) -> Claim<'a> {
         self.claim
     }

@@ -57,17 +57,17 @@ const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The range of a quota's window: its nanoseconds fit 64 bits.
+/// The allowed windows of a quota. Their nanoseconds fit 64 bits.
 const WINDOWS: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_nanos(u64::MAX);
 
 /// A limit per window and a burst: how many tokens a window brings, and how many can be taken at once.
 ///
 /// Tokens arrive evenly: `per_minute(30)` is one every two seconds, not thirty at the full minute. The burst is the
-/// number of tokens that can be saved up while nothing is taken. It equals the limit unless [`burst`](Quota::burst) sets
-/// it. In any stretch of time, at most `burst` tokens plus those that arrive meanwhile are allowed.
+/// number of tokens that can be saved up while nothing is taken. Its default is the limit, and [`burst`](Quota::burst)
+/// sets another. In any stretch of time, at most `burst` tokens plus those that arrive meanwhile are allowed.
 ///
-/// A quota has a text form, such as `"5000/h burst 100"`, which can be parsed. With the feature `serde` it is serialized
-/// in that form.
+/// A quota has a text form, such as `"5000/h burst 100"`, which can be parsed. The feature `serde` serializes quotas in
+/// that form.
 ///
 /// # Examples
 ///
@@ -126,7 +126,7 @@ impl Quota {
     /// A quota that allows everything and counts nothing. It switches a limit off.
     ///
     /// A limiter that is built with this quota can later be set to at most about ten thousand tokens a second. For
-    /// more, build it [`up_to`](crate::RateLimiter::up_to) its fastest quota.
+    /// more, build the limiter [`up_to`](crate::RateLimiter::up_to) its fastest quota.
     pub const UNLIMITED: Self = Self::new(u32::MAX, 0);
 
     /// Returns whether this is [`UNLIMITED`](Quota::UNLIMITED), whatever its burst.
@@ -184,7 +184,7 @@ impl Quota {
         self.burst
     }
 
-    /// Returns the rate of `limit` tokens in the window of this quota.
+    /// Returns the rate of `limit` tokens per window of this quota. It has a text form such as `100/s`.
     const fn rate(&self, limit: u32) -> Rate {
         Rate { limit, window: self.window() }
     }
@@ -208,7 +208,7 @@ impl Quota {
         self.burst as u64 + below_zero
     }
 
-    /// Returns `digest` with the settings of this quota added.
+    /// Returns the hash `digest` after adding the settings of this quota to it.
     #[cfg(any(feature = "alloc", target_has_atomic = "64"))]
     pub(crate) const fn digest(&self, digest: Digest) -> Digest {
         let max_debt = match self.max_debt {
@@ -225,8 +225,8 @@ impl Quota {
 
     /// Returns the time in which a whole burst is refilled, rounded up to nanoseconds.
     ///
-    /// This is the window itself if the burst equals the limit. `None` means that nothing is ever refilled, or that
-    /// nothing is limited.
+    /// This is the window itself if the burst equals the limit. Returns `None` if the bucket is never refilled, or if
+    /// there is no limit.
     #[must_use]
     pub const fn refill_window(&self) -> Option<Duration> {
         if self.limit == 0 || self.window == 0 {
@@ -235,8 +235,8 @@ impl Quota {
         if self.burst == self.limit {
             return Some(self.window());
         }
-        // The product is below 2^96. A `Duration` holds up to 2^64 seconds, about 2^94 ns. A longer refill counts as
-        // never.
+        // The product is below 2^96. A `Duration` holds up to 2^64 seconds, about 2^94 ns. If a refill takes longer,
+        // the bucket counts as never refilled.
         let nanos = (self.window as u128 * self.burst as u128).div_ceil(self.limit as u128);
         let seconds = nanos / SECOND as u128;
         if seconds > u64::MAX as u128 {

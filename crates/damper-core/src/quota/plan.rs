@@ -1,22 +1,25 @@
 //! Quotas that come with each call, prepared once.
 //!
-//! The buckets of a [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) have no quota of their own. Each stores the
-//! instant at which it is full, and every call brings the [`Plan`] that turns this instant into a number of tokens.
+//! The buckets of a [`KeyedLimiter` by plan](crate::KeyedLimiter::by_plan) have no quota of their own. Each bucket
+//! stores the instant at which it will be full. Every call brings a [`Plan`], which converts this instant to a number
+//! of tokens.
 //!
-//! **Time** is counted in *beats* of 64 ns from tick 0 of the clock, so a plan fits every clock and can be a constant.
+//! **Time** is counted in *beats* of 64 ns from tick 0 of the clock. So a plan fits every clock and can be a constant.
 //! [`PlanClock`] converts a reading of the clock to beats, rounded down. An instant is stored in 48 bits, which wrap
-//! after 208 days. Every debt is repaid within a quarter of that, 52 days. (A [table of words](crate::words), which
-//! processes share, has fewer bits and counts in coarser [`Beats`].)
+//! after 208 days. Every debt is repaid within 52 days, a quarter of that time. (A [table of words](crate::words) has
+//! fewer bits for an instant, and counts in coarser [`Beats`].)
 //!
-//! **The grid.** A plan counts tokens in *positions*, which are multiples of 2^-F tokens, from 0 at beat 0. (Every
-//! quota does, see [`timeline`](super::timeline).) A single limiter chooses F so that a tick brings 2 to 4 positions. A
-//! plan does the opposite: each position lasts 2 to 4 beats. (A token lasts at least 2 beats, or the plan is refused.)
-//! So each position has an instant of its own: the first beat at which the position is reached. Converted back, that
-//! instant gives the same position. So rounding never adds up, however often a bucket is written. If the time of a token
-//! were rounded to whole nanoseconds instead, a plan of 7 million a second would be 0.1 % slow.
+//! **The grid.** A plan counts tokens from 0 at beat 0, in steps of 2^-F tokens. A multiple of this step is a
+//! *position*, as for every quota ([`timeline`](super::timeline)). A single limiter chooses F so that a tick of its
+//! clock brings 2 to 4 steps. A plan chooses F so that a step takes 2 to 4 beats. (If a token takes less than 2 beats,
+//! the plan is refused.)
 //!
-//! An instant that was stored under another plan may lie between two positions. It counts as the later one. So changing
-//! the plan of a key mints no part of a token.
+//! So each position has an instant of its own: the first beat at which the position is reached. This instant converts
+//! back to the same position. Therefore rounding errors never add up, however often a bucket is written. If a plan
+//! rounded the time of a token to whole nanoseconds instead, a plan of 7 million tokens a second would be 0.1 % slow.
+//!
+//! An instant that was stored under another plan may lie between two positions. It then counts as the later position.
+//! So a change of a key's plan mints no part of a token.
 
 use super::beats::Beats;
 #[cfg(feature = "alloc")]
@@ -35,15 +38,15 @@ use core::time::Duration;
 /// The longest window that [`Plan::quota`] can compute exactly from the stored rate.
 const LONGEST_WINDOW: Duration = Duration::from_nanos(1 << 58);
 
-/// The number of classes into which plans are divided by their deepest debts.
+/// The number of classes of plans. The time to repay a plan's deepest debt decides its class.
 ///
-/// The deepest debts of a class take up to 16 times as long as those of the class before.
+/// The longest time in a class is at most 16 times the longest time in the class before.
 ///
-/// Keys without a slot of their own share words with other keys. Each class has shared words of its own.
+/// Keys without a slot in the table share words that store their debts. A word is shared only within a class.
 #[cfg(feature = "alloc")]
 pub(crate) const CLASSES: usize = ((TIME_BITS - 2 - FIRST_CLASS_BITS).div_ceil(4) + 1) as usize;
 
-/// The deepest debt of the first class is repaid within 2 to this power beats, 1.1 s.
+/// A plan of the first class repays its deepest debt within `2^FIRST_CLASS_BITS` beats, which are 1.1 s.
 #[cfg(feature = "alloc")]
 const FIRST_CLASS_BITS: u32 = 24;
 
@@ -54,12 +57,13 @@ const FIRST_CLASS_BITS: u32 = 24;
 ///
 /// # Range
 ///
-/// Time is counted in steps of 64 ns. A token takes at least 128 ns (7,812,500 a second). A refill of the burst and of
-/// [`max_debt`](Quota::max_debt) takes at most 52 days. The debt of ten bursts that a quota has by default is cut to
-/// what fits. No token comes late. After a time in which nothing was taken, a token may come early by at most 256 ns.
+/// Time is counted in steps of 64 ns. A token takes at least 128 ns (7,812,500 a second). A refill of the burst plus
+/// [`max_debt`](Quota::max_debt) takes at most 52 days. If the quota does not set `max_debt`, the default of ten bursts
+/// is reduced to what fits. No token comes late. After a time in which nothing was taken, a token may come early by at
+/// most 256 ns.
 ///
-/// A key that made no call for 104 days or more may be refused although it owes nothing, because stored instants wrap
-/// after 208 days. It is refused for at most as long as the deepest debt of any plan of its table takes to be repaid.
+/// Stored instants wrap after 208 days. So a key that made no call for 104 days or more may be refused although it owes
+/// nothing. The refusals last at most until the deepest debt of any plan of the table would be repaid.
 ///
 /// # Examples
 ///
@@ -78,9 +82,11 @@ const FIRST_CLASS_BITS: u32 = 24;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// The positions per beat, scaled as in `Tempo`.
+    /// How many steps a [beat](Beats) brings, in the format of `Tempo::mult`.
+    ///
+    /// A beat is the unit of time. A step is 2^-F tokens, the unit in which tokens are counted.
     mult: u64,
-    /// The beats per position, scaled as in `Tempo`.
+    /// How many [beats](Beats) (units of time) a step (2^-F tokens) takes, in the format of `Tempo::inverse`.
     inverse: u64,
     shape: u64,
     limit: u32,
@@ -88,7 +94,7 @@ pub struct Plan {
     /// How many tokens below empty a bucket may go.
     max_debt: u32,
     tag: NonZeroU8,
-    /// The deepest debt is repaid within 2^`debt_bits` beats.
+    /// The deepest debt is repaid within 2^`debt_bits` [beats](Beats) (units of time).
     debt_bits: u8,
     /// Whether the quota sets `max_debt` itself.
     has_own_max_debt: bool,
@@ -97,12 +103,12 @@ pub struct Plan {
 const _: () = assert!(size_of::<Plan>() <= 40, "a plan is small");
 
 impl Plan {
-    /// A plan that allows everything and takes nothing.
+    /// A plan that allows every call and takes no tokens.
     pub const UNLIMITED: Self = Self::of_scale(Scale::STOPPED, 0, Quota::UNLIMITED, 0, 0, Beats::FINE);
 
     /// A plan that allows nothing: its burst is 0.
     ///
-    /// It is the plan of a blocked key, or of one without a [guarantee](crate::keyed::QuotaTreeBuilder::guarantees).
+    /// Use it for a blocked key, or for a key without a [guarantee](crate::keyed::QuotaTreeBuilder::guarantees).
     pub const NOTHING: Self = match Self::new(Quota::per_second(1).burst(0).max_debt(0)) {
         Ok(plan) => plan,
         Err(_) => panic!("a burst of 0 is in range"),
@@ -140,12 +146,12 @@ impl Plan {
             let bursts = quota.deepest_debt() - quota.burst_size() as u64;
             if bursts < room as u64 { bursts as u32 } else { room }
         };
-        // These are the most fraction bits with which a position lasts at least 2 beats: limit · 2^F <= window /
-        // shortest token.
+        // F is the largest number with which a step of 2^-F tokens takes at least 2 beats. So
+        // `limit * 2^F <= window / shortest_token`.
         let fraction_bits = (most / quota.limit() as u64).ilog2();
         let scale = Scale::ratio(((quota.limit() as u64 * beats.nanos()) as u128) << fraction_bits, window as u128);
         let deepest = quota.burst_size() as u128 + max_debt as u128;
-        // The product is below 2^92, and the quotient at most 2^46.
+        // The dividend is below 2^92. The quotient is at most `beats.longest_debt()`, which is 2^46 or less.
         let longest = (deepest * window as u128).div_ceil((quota.limit() as u64 * beats.nanos()) as u128) as u64;
         Ok(Self::of_scale(scale, fraction_bits, quota, max_debt, longest, beats))
     }
@@ -168,17 +174,17 @@ impl Plan {
             burst: quota.burst_size(),
             max_debt,
             tag: tag_of(&quota),
-            // A debt of exactly 2^46 beats needs only `debt_bits` of 46, although the number has 47 bits. So 1 is
-            // subtracted.
+            // These are the bits of `longest - 1`, so that `longest <= 2^debt_bits`: a debt of exactly 2^46 beats needs
+            // only 46.
             debt_bits: (u64::BITS - longest.saturating_sub(1).leading_zeros()) as u8,
             has_own_max_debt: quota.own_max_debt().is_some(),
         }
     }
 
-    /// Sets the tag by which [`replan`](crate::KeyedLimiter::replan) tells plans apart.
+    /// Sets the tag by which [`replan`](crate::KeyedLimiter::replan) distinguishes plans.
     ///
-    /// By default it is a hash of the quota, so one pair of different plans in 255 has the same tag. If there are fewer
-    /// than 256 plans, number them instead.
+    /// By default the tag is a hash of the quota. Two different plans then have the same tag with a probability of 1 in
+    /// 255. If you have fewer than 256 plans, number them instead.
     #[must_use]
     pub const fn tagged(mut self, tag: NonZeroU8) -> Self {
         self.tag = tag;
@@ -190,8 +196,8 @@ impl Plan {
         if self.is_unlimited() {
             return Quota::UNLIMITED;
         }
-        // mult / 2^shift is the fraction limit · beat · 2^F / window with an error below 2^-60, and a window is below
-        // 2^59. So the rounded quotient is the exact window. The dividend is at most 2^57 · 2^63.
+        // `mult / 2^shift` equals `limit * beat * 2^F / window` with an error below 2^-60, and `window` is below 2^59.
+        // So the rounded quotient below is the exact window. The dividend is at most `2^57 * 2^63`.
         let scale = self.tempo().scale();
         let beat = super::SECOND / self.tempo().frequency().hertz();
         let brought = ((self.limit as u64 * beat) as u128) << self.tempo().fraction_bits();
@@ -218,18 +224,18 @@ impl Plan {
         self.burst
     }
 
-    /// Returns the tag that distinguishes plans.
+    /// Returns the [tag](Self::tagged), which distinguishes plans.
     pub(crate) const fn tag(&self) -> NonZeroU8 {
         self.tag
     }
 
-    /// Returns how many beats repaying the deepest debt takes, rounded up to a power of two.
+    /// Returns the number of beats in which the deepest debt is repaid, rounded up to a power of two.
     #[inline]
     pub(crate) const fn longest_debt(&self) -> u64 {
         1 << self.debt_bits
     }
 
-    /// Returns the plan's class, which follows from its deepest debt.
+    /// Returns the plan's class, from 0. It depends on the time to repay the deepest debt, as [`CLASSES`] says.
     #[cfg(feature = "alloc")]
     pub(crate) const fn class(&self) -> usize {
         (self.debt_bits as u32).saturating_sub(FIRST_CLASS_BITS).div_ceil(4) as usize
@@ -240,7 +246,7 @@ impl Plan {
         Tempo { mult: self.mult, inverse: self.inverse, brought: 0, shape: self.shape }
     }
 
-    /// Returns the plan's line of tokens, whose ticks are beats.
+    /// Returns the plan's [`Line`], which converts beats to tokens.
     #[inline]
     pub(crate) fn line<L: Line>(&self) -> L {
         let deepest_debt = self.deepest_debt();
@@ -252,11 +258,13 @@ impl Plan {
         L::from_parts(timeline, |index| sizes[index])
     }
 
-    /// Returns the first position that the line reaches at the instant `beat` or later, on the plan's grid.
+    /// Returns the first position that the plan's [`Line`] reaches at `beat` or later.
+    ///
+    /// A position is a number of tokens, counted in steps of 2^-F tokens, where F is the number of fraction bits.
     #[inline]
     pub(crate) const fn position_from(&self, beat: u64) -> u64 {
-        // A position lasts 2 beats or more, so the line reaches at most one new position in a beat. The answer is
-        // therefore the position after the one at the beat before.
+        // A step takes 2 beats or more, so the line reaches at most one new position in a beat. The result is therefore
+        // one more than the position at `beat - 1`.
         (self.tempo().scale().units(beat.wrapping_sub(1) as i64).0 as u64).wrapping_add(1)
     }
 }
@@ -282,10 +290,10 @@ impl defmt::Format for Plan {
     }
 }
 
-/// The clock of plans: a line that counts beats instead of tokens.
+/// The clock of plans: a [`Line`] that counts beats instead of tokens.
 ///
-/// The count is 0 at tick 0 of the clock, whenever the line is first used. So all plans and all tables on a clock agree
-/// on the time.
+/// The count is 0 at tick 0 of the clock, no matter when the line is first used. So all plans and all tables on a clock
+/// agree on the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "alloc"), expect(unreachable_pub, reason = "keyed tables have it in a public trait"))]
 pub struct PlanClock {
@@ -293,18 +301,20 @@ pub struct PlanClock {
 }
 
 impl PlanClock {
-    /// The quota from which the line is built: one token for each beat.
+    /// The quota from which this [`Line`] is built: one token for each beat.
     #[cfg(feature = "alloc")]
     pub(crate) const QUOTA: Quota = Self::quota_of(Beats::FINE);
 
-    /// The start of the line. With 0 `debt_bits` the line has no fraction bits, so its unit is a whole beat.
+    /// The start of this [`Line`].
+    ///
+    /// `debt_bits` is 0, so the line has no fraction bits and its unit is a whole beat.
     pub(crate) const START: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 0 };
 
     const fn quota_of(beats: Beats) -> Quota {
         Quota::per_second(beats.per_second() as u32)
     }
 
-    /// Creates the line that counts `beats` on `clock`, for debts that take up to `longest` beats to repay.
+    /// Creates the [`Line`] that counts `beats` on `clock`, for debts that take up to `longest` beats to repay.
     #[cfg(target_has_atomic = "64")]
     pub(crate) fn of(clock: &impl Clock, beats: Beats, longest: u64) -> Self {
         let quota = Self::quota_of(beats);
@@ -322,7 +332,7 @@ impl Line for PlanClock {
         quota.limit()
     }
 
-    /// Returns 0, because the table itself remembers the deepest debt of all plans that it has seen.
+    /// Returns 0. The debts of plans are added later, by [`expect_debt_of`](Line::expect_debt_of).
     fn deepest_debt(_: &Quota) -> u64 {
         0
     }

@@ -1,15 +1,16 @@
 //! The share of a quota that a member of a fleet has.
 //!
-//! A view is a list of the members and their weights. The members see the same views, but not at the same moment: a
-//! joining member appears on the lists of some members before it appears on those of others. If each member took the
-//! share of its newest view, two members could have the same tokens for a while. Three rules keep the sum of the shares
-//! within the quota if every view arrives within the stated delay. A simulation of fleets found each rule necessary
-//! (`tests/core/limit/shares.rs`):
+//! A *view* is a list of the members and their weights. The members see the same views, but not at the same moment. A
+//! joining member appears in the views of some members before it appears in those of others. If each member used the
+//! share of its newest view, two members could use the same tokens for a while. Three rules keep the sum of the shares
+//! within the quota, provided that every view arrives within the stated delay. A simulation of fleets found each rule
+//! necessary (`tests/core/limit/shares.rs`):
 //!
-//! - A member that gets no view for a while, its *fence*, stops, because it may be cut off.
-//! - A member uses the lowest of the shares that it had in a period as long as the delay plus the fence. By the time
-//!   that it uses a larger share, the others have given up the difference, or have stopped.
-//! - A limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows, so a gained share begins empty.
+//! - A member stops if it gets no view for a time that is called its *fence*. It may be cut off from the other members.
+//! - A member uses the lowest share that it had during the last `delay + fence`. So before it uses a larger share, the
+//!   other members have given up the difference or have stopped.
+//! - A limiter [keeps its tokens](crate::RateLimiter::set_share) when its share grows. So the added part of the share
+//!   begins without tokens.
 
 use super::Quota;
 use crate::digest::Digest;
@@ -19,28 +20,29 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
-/// The number of parts of the [`hold`](LiveShare::hold), the period in which a member's old shares still count.
+/// The number of parts of the [`hold`](LiveShare::hold), the period during which a member's old shares still count.
 ///
-/// A member keeps the lowest of the shares that begin within one part. So its memory is bounded, however often the
-/// members change.
+/// A member merges the shares that begin within one part into their lowest. So its memory is bounded, however often
+/// members join or leave.
 const PARTS: u32 = 32;
 
 /// Divides a quota among the members of a fleet, by weight and without a server.
 ///
-/// Each member has a `LiveShare` of its own. The part of the program that discovers the members (by files, DNS, an
-/// orchestrator) gives it their list by [`view`](Self::view). A `LiveShare` does no I/O and reads no clock. The caller
-/// passes the time, by any monotonic clock and counted from any moment.
+/// Each member has a `LiveShare` of its own. A *view* is a list of the members with their weights. The program
+/// discovers the members (by files, DNS, an orchestrator) and passes each new list to [`view`](Self::view). A
+/// `LiveShare` does no I/O and reads no clock. The caller passes the time, by any monotonic clock and counted from any
+/// moment.
 ///
-/// If every change of the members reaches each of them within the delay that was given to [`new`](Self::new), the
-/// members together allow at most the burst and what the quota's rate adds, also while members join, leave and crash.
-/// If some members may be cut off from the views, set [`fence_after`](Self::fence_after). A larger share waits for the
-/// delay and the fence, and begins empty.
+/// Every change of the members must reach each member within the delay that was given to [`new`](Self::new). If some
+/// members may be cut off from the views, set [`fence_after`](Self::fence_after). Under these conditions all members
+/// together allow at most the quota's burst plus what its rate adds, also while members join, leave and crash.
 ///
-/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's. If the burst has
-/// fewer tokens than the fleet has members, each has a burst of one, so that none starves. The fleet's burst is then
-/// the number of members.
+/// In return, a larger share takes effect only after the delay plus the fence, and begins without tokens. So does the
+/// first share of a member, because the other members have to learn of this member first.
 ///
-/// The first share waits in the same way, because the others have to learn of this member.
+/// The rate is divided exactly. The burst is divided in whole tokens, which add up to the quota's burst. If the burst
+/// has fewer tokens than the fleet has members, each member has a burst of one, so that none starves. The fleet's burst
+/// is then the number of members.
 ///
 /// Algorithm: damper's own.
 ///
@@ -76,30 +78,30 @@ pub struct LiveShare<M> {
     me: M,
     late_by: Duration,
     fence: Option<Duration>,
-    /// The shares during the last [`hold`](Self::hold), the oldest first. The last one is that of the newest view.
+    /// The shares that the member had during the last [`hold`](Self::hold), from the oldest to that of the newest view.
     shares: VecDeque<Share>,
     newest_news: Option<Duration>,
     /// The latest time that a caller gave.
     now: Duration,
 }
 
-/// A member's part of the quota by one view, or by several that were merged.
+/// A member's part of the quota according to one view, or to several merged views.
 ///
-/// The quota is `None` if the member has no part.
+/// The lowest part of merged views counts. `quota` is `None` if the member has no part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     since: Duration,
     quota: Option<Quota>,
 }
 
-/// The quota that a [`LiveShare`] has in force, and until when.
+/// The quota that a [`LiveShare`] has in force, and the time at which it may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use]
 pub struct ShareTerms {
-    /// The member's quota, for [`RateLimiter::set_share`](crate::RateLimiter::set_share); `None` refuses all.
+    /// The member's quota, for [`RateLimiter::set_share`](crate::RateLimiter::set_share). `None` refuses every call.
     pub quota: Option<Quota>,
-    /// When the terms may change without a new view. It is `None` if only a view changes them.
+    /// The time at which the terms may change without a new view, or `None` if only a view changes them.
     pub ask_again_at: Option<Duration>,
 }
 
@@ -107,17 +109,19 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
     /// Creates the share of the member `me` in `quota`.
     ///
     /// The member has no share before the first view. `views_late_by` is the longest time from a change of the members
-    /// until each of them knows of it.
+    /// until every member knows of the change.
     pub fn new(quota: Quota, me: M, views_late_by: Duration) -> Self {
         let shares = VecDeque::from([Share { since: Duration::ZERO, quota: None }]);
         Self { quota, me, late_by: views_late_by, fence: None, shares, newest_news: None, now: Duration::ZERO }
     }
 
-    /// Sets the time without a view after which this member stops. Default: never.
+    /// Sets the time without a view after which this member stops: it then has no share. Default: never.
     ///
-    /// Set it if a member can be cut off from the views. It must be longer than the usual time between two views. Each
-    /// view counts, also one that changes nothing. A larger share then waits for the delay *and* the fence, because a
-    /// member that is cut off may use its old share until its fence. So all members of a fleet need the same fence.
+    /// Set this time, the *fence*, if a member can be cut off from the views. It must be longer than the usual time
+    /// between two views. Each view counts, also one that changes nothing.
+    ///
+    /// A member that is cut off may use its old share until its fence is over. Therefore a larger share of another
+    /// member waits for the delay *and* the fence, and all members of a fleet need the same fence.
     #[must_use]
     pub fn fence_after(self, fence: Duration) -> Self {
         Self { fence: Some(fence), ..self }
@@ -125,13 +129,13 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     /// Records the members at `now`, each with its weight.
     ///
-    /// This member has no share if it is not on the list, or is there with weight 0. If a member is named twice, its
-    /// weights add up. A `now` before the latest time that a caller gave counts as that latest time.
+    /// This member has no share if it is not on the list or if its weight is 0. If a member is named twice, its weights
+    /// add up. If `now` is before the latest time that a caller gave, that latest time counts instead.
     pub fn view<N: AsRef<[u8]>>(&mut self, members: impl IntoIterator<Item = (N, u32)>, now: Duration) {
         let now = self.reach(now);
         if let Some(fenced) = self.fenced_at().filter(|&fenced| fenced <= now) {
-            // The other members may have dropped this one, and have to learn that it is back. Until then it has no
-            // share.
+            // No view arrived until the fence, so the other members may have dropped this member. They have to learn
+            // that it is back. Until then it has no share.
             self.push(Share { since: fenced, quota: None });
         }
         self.newest_news = Some(now);
@@ -142,7 +146,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         }
     }
 
-    /// Returns the quota in force at `now`, and until when it is.
+    /// Returns the quota in force at `now`, and the time at which it may change.
     pub fn terms(&mut self, now: Duration) -> ShareTerms {
         let now = self.reach(now);
         let fenced = self.fenced_at();
@@ -154,12 +158,12 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         ShareTerms { quota, ask_again_at }
     }
 
-    /// Returns when the oldest share stops counting: one hold after the next share replaced it.
+    /// Returns when the oldest share stops counting: one [`hold`](Self::hold) after the next share replaced it.
     fn end_of_oldest(&self) -> Option<Duration> {
         self.shares.get(1).map(|next| next.since.saturating_add(self.hold()))
     }
 
-    /// Returns the hold: how long the other members may still use an older view.
+    /// Returns the *hold*: the longest time for which other members may still use an older view.
     fn hold(&self) -> Duration {
         self.late_by.saturating_add(self.fence.unwrap_or_default())
     }
@@ -168,7 +172,7 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
         self.newest_news?.checked_add(self.fence?)
     }
 
-    /// Drops the shares that no longer count, and returns the latest time that a caller gave, `now` included.
+    /// Drops the shares that no longer count. Returns the latest time that a caller gave, `now` included.
     fn reach(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         while self.end_of_oldest().is_some_and(|end| end <= self.now) {
@@ -179,8 +183,8 @@ impl<M: AsRef<[u8]>> LiveShare<M> {
 
     fn push(&mut self, share: Share) {
         let part = self.hold() / PARTS;
-        // The last two shares are merged if both began less than a part of the hold ago. The merged share counts a
-        // little longer than the first of the two would.
+        // If the last two shares both began less than `part` before the new share, they are merged. The merged share
+        // counts for a little longer than the first of the two would have counted.
         if let [.., before, last] = self.shares.make_contiguous()
             && share.since.saturating_sub(before.since) < part
         {
@@ -199,7 +203,7 @@ impl<M> fmt::Debug for LiveShare<M> {
     }
 }
 
-/// Returns a quota that is within both: the slower rate, and the smaller burst.
+/// Returns a quota with the slower rate and the smaller burst of the two, or `None` if either is `None`.
 fn lowest(one: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
     let (one, other) = (one?, other?);
     if one.is_unlimited() || other.is_unlimited() {
@@ -212,7 +216,7 @@ fn lowest(one: Option<Quota>, other: Option<Quota>) -> Option<Quota> {
     Some(Quota::from_parts(slower.limit(), slower.window_nanos(), burst, max_debt))
 }
 
-/// The members of a view in the order of their names, with weights above 0.
+/// The members of a view (a list of members and weights), sorted by name. All weights are above 0.
 struct Members<N> {
     members: Vec<(N, u64)>,
     /// The sum of all weights.
@@ -233,7 +237,7 @@ impl<N: AsRef<[u8]>> Members<N> {
         Self { members, whole }
     }
 
-    /// Returns the part of `quota` that the member `me` has.
+    /// Returns the part of `quota` that the member `me` has, or `None` if `me` is not on the list.
     fn part(&self, quota: Quota, me: &[u8]) -> Option<Quota> {
         let place = self.members.binary_search_by(|(name, _)| name.as_ref().cmp(me)).ok()?;
         if quota.is_unlimited() {
@@ -250,7 +254,7 @@ impl<N: AsRef<[u8]>> Members<N> {
 
     /// Returns how many tokens of the burst the member at `place` has.
     ///
-    /// Each member has one. The rest is divided by weight, by the method of the largest remainders.
+    /// Each member has one token. The remaining tokens are divided by weight, by the method of the largest remainders.
     fn burst(&self, quota: Quota, place: usize) -> u32 {
         let Some(rest) = u64::from(quota.burst_size()).checked_sub(self.members.len() as u64) else {
             return quota.burst_size().min(1);
@@ -268,14 +272,15 @@ impl<N: AsRef<[u8]>> Members<N> {
         let mine = order(place);
         let before = (0..self.members.len()).filter(|&other| order(other) > mine).count();
         let is_among_the_largest = (before as u128) < u128::from(rest) - given;
-        // The part is at most `rest`, which is less than the burst, so the sum fits.
+        // The member's part of `rest` is at most `rest`, which is less than the burst. So the sum fits.
         1 + part(self.members[place].1).0 as u32 + u32::from(is_among_the_largest)
     }
 }
 
-/// Returns the limit, and the window in nanoseconds, of `weight` out of `whole` equal parts of the quota.
+/// Returns the part `weight / whole` of the quota's rate, as a limit and a window in nanoseconds.
 ///
-/// The window is a multiple of the quota's window if that fits. Rates that fit no quota are rounded down.
+/// The window is a multiple of the quota's window, unless the numbers then do not fit. A rate that fits no quota
+/// exactly is rounded down.
 fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
     let limit = u128::from(quota.limit()) * u128::from(weight);
     let divisor = greatest_common_divisor(limit, whole.into());
@@ -286,7 +291,7 @@ fn rate(quota: Quota, weight: u64, whole: u64) -> (u32, u64) {
     let divisor = greatest_common_divisor(limit, window);
     let (limit, window) = (limit / divisor, window / divisor);
     let excess = |number: u128, bits: u32| (u128::BITS - number.leading_zeros()).saturating_sub(bits);
-    // The window gets one bit fewer, because it is rounded up.
+    // The window is cut to 63 bits, because rounding it up may add a bit.
     let excess = excess(limit, u32::BITS).max(excess(window, u64::BITS - 1));
     ((limit >> excess) as u32, window.div_ceil(1 << excess) as u64)
 }
@@ -298,9 +303,10 @@ const fn greatest_common_divisor(mut one: u128, mut other: u128) -> u128 {
     one
 }
 
-/// Returns a number that depends only on the member and the quota, so all processes compute the same.
+/// Returns a number that depends only on the member and the quota.
 ///
-/// It only decides which members get one token more, so it need not resist attackers.
+/// So all processes compute the same number. It only decides which members get one token more, so it need not resist
+/// attackers.
 fn number(quota: Quota, name: &[u8]) -> u64 {
     let hash = name.iter().fold(Digest::EMPTY, |digest, &byte| digest.with(byte.into())).get();
     scatter(hash, quota.window_nanos() ^ u64::from(quota.limit()) << 32 ^ u64::from(quota.burst_size()))

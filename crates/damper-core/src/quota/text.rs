@@ -6,9 +6,10 @@
 //! unit    = "ns" | "us" | "µs" | "ms" | "s" | "min" | "h" | "day" | "week", or another name of these
 //! ```
 //!
-//! The other names are those of durations in configuration files: `sec`, `seconds`, `m`, `minute`, `hours`, `d`.
+//! The other names are usual in configuration files: `sec`, `seconds`, `m`, `minute`, `hours`, `d` and so on.
 //!
-//! White space separates the parts and is not allowed within one. The settings may come in either order.
+//! White space separates the parts of the text, and is not allowed within a part. `burst` and `max_debt` may come in
+//! either order.
 
 use super::Quota;
 use core::fmt;
@@ -26,9 +27,7 @@ const UNITS: [(&str, u64); 8] = [
     ("day", 86_400 * 1_000_000_000),
 ];
 
-/// The other names of units, after the main name of each.
-///
-/// They are the names that durations in configuration files may have.
+/// The main name of each unit, followed by the other names that are usual in configuration files.
 const OTHER_NAMES: [(&str, &[&str]); 8] = [
     ("ns", &["nsec", "nanos"]),
     ("us", &["usec"]),
@@ -42,7 +41,7 @@ const OTHER_NAMES: [(&str, &[&str]); 8] = [
 
 const WEEK: u64 = 7 * 86_400 * 1_000_000_000;
 
-/// Returns the length of a unit in nanoseconds. The unit may have any of its names.
+/// Returns the length of a unit in nanoseconds, or `None` if no unit has this name.
 fn nanos_of(unit: &str) -> Option<u64> {
     let other = OTHER_NAMES.iter().find(|(_, names)| names.contains(&unit));
     let unit = other.map_or(unit, |(name, _)| name);
@@ -52,56 +51,56 @@ fn nanos_of(unit: &str) -> Option<u64> {
     UNITS.iter().find(|(name, _)| *name == unit).map(|(_, nanos)| *nanos)
 }
 
-/// The error of a text that is no [`Quota`].
+/// The reason why a text is not a [`Quota`].
 ///
-/// `at` is the position of the offending part, in bytes from the start of the text.
+/// In each variant, `at` is the position of the offending part, in bytes from the start of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum ParseQuotaError {
     /// A whole number was expected: the limit, a burst or a `max_debt`.
     ExpectedNumber {
-        /// The position in bytes.
+        /// The byte offset at which the number was expected.
         at: usize,
     },
     /// The limit, a burst or a `max_debt` is larger than 4294967295.
     NumberTooLarge {
-        /// The position in bytes.
+        /// The byte offset at which the number starts.
         at: usize,
     },
     /// The slash between limit and window is missing.
     ExpectedSlash {
-        /// The position in bytes.
+        /// The byte offset at which the slash was expected.
         at: usize,
     },
-    /// The window's unit is missing or unknown.
+    /// The unit of the window, such as `ms` or `h`, is missing or unknown.
     UnknownUnit {
-        /// The position in bytes.
+        /// The byte offset at which the unit was expected.
         at: usize,
     },
-    /// The length of the window is no decimal number, or no whole number of nanoseconds.
+    /// The length of the window is not a decimal number, or not a whole number of nanoseconds.
     InexactWindow {
-        /// The position in bytes.
+        /// The byte offset at which the window starts.
         at: usize,
     },
-    /// Something other than `burst` or `max_debt` follows the window.
+    /// The text has something other than `burst` or `max_debt` where only one of these may follow.
     UnknownSetting {
-        /// The position in bytes.
+        /// The byte offset at which the setting was expected.
         at: usize,
     },
-    /// A setting is repeated.
+    /// The text has `burst` or `max_debt` twice.
     RepeatedSetting {
-        /// The position in bytes.
+        /// The byte offset at which the setting is named again.
         at: usize,
     },
     /// The window is zero.
     ZeroWindow {
-        /// The position in bytes.
+        /// The byte offset at which the window starts.
         at: usize,
     },
     /// The window is longer than 2^64 - 1 nanoseconds (584 years).
     WindowTooLong {
-        /// The position in bytes.
+        /// The byte offset at which the window starts.
         at: usize,
     },
 }
@@ -131,13 +130,13 @@ impl core::error::Error for ParseQuotaError {}
 
 /// Reads the text form that `Display` writes, such as `100/s`, `5000/h burst 100` or `unlimited`.
 ///
-/// The burst defaults to the limit, and `max_debt` to ten bursts. A window is a unit (`ns`, `us`, `ms`, `s`, `min`, `h`,
-/// `day`, `week`) or a decimal number of one, such as `250ms` or `1.5s`. Units may have the other names that they have in
-/// durations of configuration files: `600/minute`, `600/m`, `5000/hour`.
+/// The burst defaults to the limit, and `max_debt` to ten bursts. A window is a unit (`ns`, `us`, `ms`, `s`, `min`,
+/// `h`, `day`, `week`) or a decimal number of units, such as `250ms` or `1.5s`. Other names of units that are usual in
+/// configuration files are accepted too: `600/minute`, `600/m`, `5000/hour`.
 ///
 /// # Errors
 ///
-/// [`ParseQuotaError`], which gives the position and what was expected there.
+/// [`ParseQuotaError`], which names the position of the error and what was expected there.
 impl FromStr for Quota {
     type Err = ParseQuotaError;
 
@@ -170,14 +169,14 @@ impl FromStr for Quota {
     }
 }
 
-/// Splits a text at white space into parts with their positions.
+/// Splits a text at white space into parts, and returns each part with its position in bytes.
 struct TextParts<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> TextParts<'a> {
-    /// Returns the next part and its position. At the end the part is empty.
+    /// Returns the next part and its position. At the end of the text it returns an empty part.
     fn next(&mut self) -> (usize, &'a str) {
         let rest = &self.text[self.at..];
         let start = self.at + (rest.len() - rest.trim_start().len());
@@ -188,18 +187,18 @@ impl<'a> TextParts<'a> {
     }
 }
 
-/// Reads `LIMIT/WINDOW`, which starts at the byte `at`.
+/// Reads `LIMIT/WINDOW`. `at` is the position of `rate` in the whole text, for errors.
 fn parse_rate(at: usize, rate: &str) -> Result<Quota, ParseQuotaError> {
     let digits = leading_digits(rate);
     let limit = parse_number(at, digits)?;
     let at = at + digits.len();
     let window = rate[digits.len()..].strip_prefix('/').ok_or(ParseQuotaError::ExpectedSlash { at })?;
     let window = parse_window(at + 1, window)?;
-    // `parse_window` has refused windows that are too long.
+    // `parse_window` has refused windows that are too long, so only a window of zero is refused here.
     Quota::per(limit, window).map_err(|_| ParseQuotaError::ZeroWindow { at: at + 1 })
 }
 
-/// Reads a window: a unit, or a decimal number of units.
+/// Reads a window: a unit, or a decimal number of units. `at` is the position of `text`, for errors.
 fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let number = &text[..text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len())];
     let unit = &text[number.len()..];
@@ -212,8 +211,9 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     let inexact = ParseQuotaError::InexactWindow { at };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
-    // If a fraction of a unit is a whole number of nanoseconds, it has at most 14 digits: a week is 6.048 * 10^14 ns.
-    if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 14 {
+    // If a fraction of a unit is a whole number of nanoseconds, it has at most 16 digits: a week has 16 factors 2 in
+    // nanoseconds, and fewer factors 5.
+    if number.starts_with('.') || number.ends_with('.') || fraction.contains('.') || fraction.len() > 16 {
         return Err(inexact);
     }
     // 2^64 has 20 digits, so a longer number is too long in any unit.
@@ -221,7 +221,7 @@ fn parse_window(at: usize, text: &str) -> Result<Duration, ParseQuotaError> {
     if whole.len() > 20 {
         return Err(too_long);
     }
-    // The whole is below 10^20 and the fraction below 10^14, so both fit a `u128`.
+    // The digits of `whole` are below 10^20 and those of `fraction` below 10^16, so both numbers fit a `u128`.
     let value = |digits: &str| digits.bytes().fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
     let scale = 10u128.pow(fraction.len() as u32);
     let part = value(fraction) * u128::from(nanos);
@@ -237,7 +237,7 @@ fn leading_digits(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len())]
 }
 
-/// Reads a whole number, which starts at the byte `at`.
+/// Reads a whole number. `at` is the position of `digits` in the whole text, for errors.
 fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
     if digits.is_empty() || leading_digits(digits) != digits {
         return Err(ParseQuotaError::ExpectedNumber { at });
@@ -247,7 +247,7 @@ fn parse_number(at: usize, digits: &str) -> Result<u32, ParseQuotaError> {
 
 /// Writes the text form: limit, window and burst, and `max_debt` if it was set.
 ///
-/// [`FromStr`] reads the same quota from it.
+/// [`FromStr`] parses this text back to the same quota.
 impl fmt::Display for Quota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.is_unlimited() {
@@ -276,7 +276,7 @@ impl fmt::Display for Rate {
         let nanos = self.window.as_nanos();
         match UNITS[4..].iter().find(|&&(_, unit)| u128::from(unit) == nanos) {
             Some((name, _)) => f.write_str(name),
-            // This text is exact. (Waits are written by `Human`, which rounds.)
+            // The `Debug` form of a `Duration` is exact. `Human`, which writes waits in messages, would round.
             None => write!(f, "{:?}", self.window),
         }
     }

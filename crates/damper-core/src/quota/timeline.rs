@@ -1,28 +1,39 @@
 //! Positions in time: the arithmetic that lines of tokens and of windows share, free of atomics.
 //!
-//! Think of the instants at which tokens are produced (or windows begin) as a line measured in tokens (or windows), in
-//! fixed point with F fraction bits: a *unit* is 2^-F of a token (or window). A *position* is a place on that line, and
-//! each reading of the clock has one. Positions are 64 bits wide and wrap: only their differences mean anything, as
-//! signed numbers.
+//! A *line* counts the tokens that a quota has produced (or the windows that have begun) up to each tick of a clock.
+//! The count at a tick is the tick's *position*. A position is a fixed-point number with F fraction bits. Its smallest
+//! step, 2^-F of a token (or window), is a *unit*. Positions have 64 bits and wrap. So only the difference of two
+//! positions has a meaning, as a signed number.
 //!
-//! **F** is the largest number with which a tick of the clock is at most 4 units and the deepest debt at most 2^61
-//! units (2^54 where positions are stored in 56 bits). A tick is then more than 2 units, unless the deepest debt takes
-//! decades to refill. So a position, which is rounded down to units, is early by less than half a tick. With nanosecond
-//! ticks positions wrap after more than a century. (Where a tick brings more than 4 whole tokens, F is 0, and positions
-//! wrap after 2^64 tokens.) A bucket that was unused for more than half of the time after which positions wrap may seem
-//! to be in debt. It is [healed](super::live) like one whose clock stepped back. A line can be used for 2^63 ticks.
+//! **F** is the largest number that meets two bounds, both under the first quota and under the largest later one:
+//!
+//! - A tick of the clock brings at most 4 units.
+//! - The deepest debt is below 2^61 units (2^54 if positions are stored in 56 bits, 2^58 on a line of windows).
+//!
+//! If neither quota brings anything at a tick, F is at most 28. The bounds have these effects:
+//!
+//! - Under the faster quota a tick brings more than 2 units, unless the deepest debt takes very long to refill. With
+//!   nanosecond ticks, that is 18 years (52 days in 56 bits, 2 years on a line of windows). A position is rounded down
+//!   to units, so it is off by less than half a tick.
+//! - With nanosecond ticks, positions wrap after more than a century (208 days in 56 bits). After a change to a faster
+//!   quota, they wrap sooner.
+//! - If a tick brings more than 4 whole tokens, F is 0. Positions then wrap after 2^64 tokens.
+//! - If a bucket is unused for more than half of the time after which positions wrap, it may seem to be in debt. It is
+//!   then [healed](super::live), as after a backward step of the clock.
+//! - A line can be used for 2^63 ticks.
 //!
 //! **F stays when the quota changes.** The line is then *bent*: it continues from its present position at the new rate.
-//! Under a quota that is k times slower than the one that F was chosen for, a unit takes k/2 ticks or less, so rounding
-//! to units matters:
+//! If the new quota is k times slower than the quota for which F was chosen, a unit takes k/2 ticks or less. So
+//! rounding to units then matters:
 //!
 //! | what | accuracy | reason |
 //! |---|---|---|
-//! | a wait | exact to the tick | It counts from the reading and includes the *part* of a unit that has passed since the reading's position. |
-//! | a token | late by less than two ticks after a change of the quota, otherwise never late | A bent line continues, in whole ticks, from the part of a unit that the old line had reached. `behind` keeps the remainder for the next change: less than a tick brings, where it brings anything. Rounding the token's time up to a tick adds the other tick. |
-//! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down. A changed line catches up on `behind`. |
+//! | a wait | exact to the tick | A wait counts from a reading of the clock. It takes into account the *part* of a unit that the line had reached beyond its position at the reading. |
+//! | a token | late by less than two ticks after a change of the quota, otherwise never late | The new line has to include the part of a unit that the old line had reached. For this it starts a whole number of ticks before the change. These ticks bring at most that part. The amount that they bring too little is called `behind`. It is less than a tick brings, unless the quota refills nothing or almost nothing. The new line lacks it until the next change, so the token is late by less than a tick. Rounding the token's time up to a tick adds less than another tick. |
+//! | a token | early by less than a unit, plus less than a tick of the old line if the quota changes in between | A take from a full bucket starts at a position, which is rounded down by less than a unit. A change of the quota then adds the old line's `behind`, which is less than a tick of that line brings. |
 //!
-//! **The shape** of a line packs F, the frequency of its clock and the shifts of its two scale factors into one word:
+//! **The shape** of a line packs F, the frequency of its clock, the shifts of its two scale factors and the marks
+//! LINE and UNLIMITED into one word:
 //!
 //! ```text
 //!  63           58 57      26 25  15   14      13        12            6 5    0
@@ -40,7 +51,7 @@ use crate::time::{Clock, Frequency, Scale, Ticks};
 const SHIFT: Field = Field::lowest(6);
 const INVERSE_SHIFT: Field = SHIFT.then(7);
 const UNLIMITED: Field = INVERSE_SHIFT.then(1);
-/// Marks the shape of a line. The answer of an algorithm that has no line of tokens lacks it.
+/// Marks the shape of a line. It is 0 in a [`Tempo`] that holds two known waits instead of a line.
 const LINE: Field = UNLIMITED.then(1);
 const SPARE: Field = LINE.then(11);
 const FREQUENCY: Field = SPARE.then(32);
@@ -48,19 +59,23 @@ const FRACTION_BITS: Field = FREQUENCY.then(6);
 const _: () = assert!(FRACTION_BITS.end() == u64::BITS, "fields must tile the word");
 
 /// The most units that a tick brings, unless it brings more than 4 whole tokens.
+///
+/// A unit is 2^-F tokens, where F is the number of fraction bits.
 const UNITS_PER_TICK: u128 = 4;
 
-/// The most fraction bits, F, of a line whose rate is 0. Such a rate sets no bound for F.
+/// The most fraction bits of a line whose first and largest quotas are both idle.
+///
+/// An idle quota refills nothing or has no limit. It sets no bound, because no tick brings anything.
 const IDLE_FRACTION_BITS: u32 = 28;
 
-/// The most units that a tick may bring after a change of the quota.
+/// The most units (2^-F tokens, F fraction bits) that a tick may bring after a change of the quota.
 ///
 /// With nanosecond ticks positions then wrap after 52 days.
 const MOST_UNITS_PER_TICK: u64 = UNITS_PER_TICK as u64 * 1_024;
 
-/// The most ticks by which a bent line starts before the change.
+/// The most ticks from the start of a changed line to the change of quota.
 ///
-/// It starts earlier to continue the part of a unit that the old line had reached.
+/// A changed line starts before the change, to include the part of a unit that the old line had reached.
 const LONGEST_PART: u64 = 1 << 62;
 
 /// The longest finite wait, in ticks.
@@ -68,14 +83,15 @@ const LONGEST_WAIT: u64 = u64::MAX - 1;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-/// The line of a quota: its timeline, with the amounts of the quota that decisions compare with.
+/// The line of a quota: its [`Timeline`], and the amounts that decisions compare with, such as the burst.
 ///
-/// Its type defines how a quota is counted: in tokens or in windows. [`LiveQuota`](super::LiveQuota) builds a line,
-/// publishes it, and replaces it when the quota changes.
+/// The timeline gives each tick of a clock a *position*, the count of tokens or windows up to that tick. The type of
+/// the line defines which of the two are counted. [`LiveQuota`](super::LiveQuota) builds a line, publishes it, and
+/// replaces it when the quota changes.
 pub trait Line: Copy {
-    /// Whether the fast path needs the deepest debts.
+    /// Whether the fast path loads the deepest debts of the quota.
     ///
-    /// They let it recognize a word that was written before the clock stepped back.
+    /// With these debts it recognizes a limiter's word that was written before the clock stepped back.
     const HEALS_ON_FAST_PATH: bool;
 
     /// Returns how many tokens a window of the quota brings, or 1 if the line counts windows.
@@ -86,32 +102,32 @@ pub trait Line: Copy {
 
     /// Returns the position at which a new line starts.
     ///
-    /// On that line, a word of 0 stands for a bucket that lacks `missing` tokens.
+    /// The position is chosen so that the word 0 stands for a new limiter, whose bucket lacks `missing` tokens.
     fn first_position(fraction_bits: u32, missing: u32) -> u64;
 
     /// Returns the error for a quota that is too fast for a line.
     ///
-    /// `whole` is the number of units in a token or a window, times 10^9. `most` is how many units a second may bring
-    /// at most.
+    /// `whole` is 10^9 times the number of units in a token or a window. `most` is the largest number of units that a
+    /// second may bring.
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError;
 
     /// Returns the amounts of a quota that decisions compare with, such as the burst in units.
     ///
-    /// They are published together with the timeline.
+    /// These amounts are published together with the timeline.
     fn sizes(timeline: &Timeline, quota: &Quota) -> [u64; 2];
 
     /// Creates a line from a timeline and the [`sizes`](Self::sizes) that were published with it.
     ///
-    /// It calls `size` only for the sizes that the line needs.
+    /// `size(i)` returns element `i` of these sizes. It is called only for the sizes that the line needs.
     fn from_parts(timeline: Timeline, size: impl Fn(usize) -> u64) -> Self;
 
     /// Returns the timeline, which gives each tick of the clock its position.
     fn timeline(&self) -> &Timeline;
 
-    /// Returns the timeline for changing it.
+    /// Returns the timeline, mutably.
     fn timeline_mut(&mut self) -> &mut Timeline;
 
-    /// Creates the line of a quota.
+    /// Creates the line of a quota from its timeline.
     fn new(timeline: Timeline, quota: &Quota) -> Self {
         let sizes = Self::sizes(&timeline, quota);
         Self::from_parts(timeline, |index| sizes[index])
@@ -123,13 +139,15 @@ pub trait Line: Copy {
         self.timeline_mut().reading(now)
     }
 
-    /// Returns the shortest wait from the last [`reading`](Self::reading) until the position is `units` further.
+    /// Returns the shortest wait from the last [`reading`](Self::reading) until the position has grown by `units`.
     #[inline]
     fn wait(&self, units: u64) -> Ticks {
         self.timeline().wait(units)
     }
 
-    /// Returns whether the quota has no limit: everything is allowed and the word stays as it is.
+    /// Returns whether the quota has no limit.
+    ///
+    /// Then everything is allowed, and the limiter's word never changes.
     #[inline]
     fn is_unlimited(&self) -> bool {
         self.timeline().unlimited
@@ -148,18 +166,18 @@ pub trait Line: Copy {
     }
 }
 
-/// The start of a line at its first use.
+/// The settings with which a [`Line`] starts at its first use.
 #[derive(Clone, Copy, Debug)]
 pub struct LineStart {
     /// The instant at which the line starts.
     pub(crate) alignment: Alignment,
     /// How many tokens the bucket lacks at the start.
     pub(crate) missing: u32,
-    /// The most bits that the deepest debt may have, in units.
+    /// The most bits that the deepest debt may have, counted in units.
     pub(crate) debt_bits: u32,
 }
 
-/// The positions of a line at the ticks of a clock.
+/// The positions of a [`Line`] at the ticks of a clock: the tokens or windows that it has counted by then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// The tick at which the position was `start`.
@@ -170,22 +188,23 @@ pub struct Timeline {
     pub(super) deepest_debt: u64,
     /// The deepest debt under any quota so far, in whole tokens or windows.
     ///
-    /// A word further ahead than that was left by a clock that stepped back.
+    /// A limiter's word that lies further ahead of the clock was written before the clock stepped back.
     pub(super) deepest_ever: u64,
-    /// Whether the quota has no limit: everything is allowed and the word stays as it is.
+    /// Whether the quota has no limit. Then everything is allowed, and the limiter's word never changes.
     ///
-    /// The tempo has the same mark. The fast path excludes unlimited quotas before it loads the tempo, so it sets
-    /// `false` here.
+    /// The shape in `tempo` has a mark with the same meaning. The fast path excludes unlimited quotas before it loads
+    /// the tempo. So it stores `false` here without reading that mark.
     pub(super) unlimited: bool,
-    /// The amount that all quotas so far have brought beyond the line's position, in 2^-64 units.
+    /// The part of a unit by which this line lags behind the lines before it, in 2^-64 units.
     ///
-    /// A bent line starts whole ticks early, for the part of a unit that the old line had reached. This is the rest of that
-    /// part. It is less than a tick brings, unless the quota refills nothing or almost nothing.
+    /// After a change of quota, a line starts a whole number of ticks before the change, to include the part of a unit
+    /// that the old line had reached. `behind` is the rest of that part, which the next change adds. It is less than a
+    /// tick brings, unless the quota refills nothing or almost nothing.
     pub(super) behind: u64,
 }
 
 impl Timeline {
-    /// Creates the timeline of `quota`, which starts at the tick `origin` and can be changed to `largest`.
+    /// Creates the timeline of `quota`. It starts at the tick `origin`, and can later be changed to `largest`.
     ///
     /// The clock has `hertz` ticks per second.
     pub(crate) fn new<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, origin: u64, begin: LineStart) -> Self {
@@ -210,7 +229,7 @@ impl Timeline {
         }
     }
 
-    /// Creates a timeline from its fields, in the form in which a proof's counterexample gives them.
+    /// Creates a timeline from its fields, in the form in which a failed proof gives its counterexample.
     #[cfg(all(test, feature = "alloc", not(any(loom, shuttle))))]
     pub(crate) const fn of_fields(fields: [u64; 8], deepest_debt: u64, unlimited: bool) -> Self {
         let [origin, start, mult, inverse, brought, shape, deepest_ever, behind] = fields;
@@ -218,7 +237,7 @@ impl Timeline {
         Self { origin, start, tempo, deepest_debt, deepest_ever, unlimited, behind }
     }
 
-    /// Returns the timeline of another quota with the F of this one. It has no start yet.
+    /// Returns the timeline of another quota, with as many fraction bits as this one. It has no start yet.
     pub(super) fn changed<L: Line>(&self, quota: &Quota, hertz: u64, debt_bits: u32) -> Result<Self, SetQuotaError> {
         let deepest_debt = L::deepest_debt(quota);
         let fraction_bits = self.fraction_bits();
@@ -227,7 +246,8 @@ impl Timeline {
             return Err(SetQuotaError::TooLarge { tokens: deepest_debt, most });
         }
         let (brought, ticks) = rate::<L>(quota, hertz);
-        // If F is 0, a tick may have brought more than `MOST_UNITS_PER_TICK` from the start, so no bound applies.
+        // If there are no fraction bits, the first quota may already have brought more than `MOST_UNITS_PER_TICK`. So
+        // no bound applies.
         let most = if fraction_bits == 0 { u64::MAX } else { MOST_UNITS_PER_TICK };
         // `brought` is shifted by at most 61 bits, so it stays below 2^123.
         if ticks > 0 && (brought << fraction_bits).div_ceil(most.into()) > ticks {
@@ -245,22 +265,23 @@ impl Timeline {
         (scale.mult as u128) << other.shift < (other.mult as u128) << scale.shift
     }
 
-    /// Returns this timeline, bent: it continues at the tick `now` from the position of `old` at that tick.
+    /// Returns this timeline with a start: at the tick `now`, it continues from the position of `old`.
     pub(super) const fn starting(self, now: u64, old: &Self) -> Self {
         let mut old = *old;
         let position = old.reading(now);
-        // `brought` is the part of the next unit that `old` has brought. Together with `behind` of `old`, it may be a
-        // whole unit.
+        // `brought` is the part of a unit from which the new line continues. It is the part that `old` has reached
+        // beyond its position, plus `old.behind`, the part that `old` did not take over from the line before it. The
+        // sum may reach a whole unit.
         let (brought, is_whole) = old.tempo.part().overflowing_add(old.behind);
-        // A tick of this line brings at most 2^126, in 2^-64 units.
+        // `tick` is the amount that a tick of this line brings, in 2^-64 units. It is at most 2^126.
         let scale = self.tempo.scale();
         let tick = (scale.mult as u128) << (u64::BITS - scale.shift);
         let ticks = match (brought as u128).checked_div(tick) {
             Some(ticks) => ticks,
             None => 0,
         };
-        // The line starts earlier by `ticks`, which bring less than a unit. They are bounded because a line can be used
-        // for only 2^63 ticks.
+        // The line starts `ticks` before `now`. These ticks bring less than a unit. Their number is bounded, because a
+        // line can be used for only 2^63 ticks.
         let ticks = if ticks > LONGEST_PART as u128 { LONGEST_PART } else { ticks as u64 };
         Self {
             origin: now.wrapping_sub(ticks),
@@ -270,7 +291,7 @@ impl Timeline {
         }
     }
 
-    /// Returns this timeline with healing disabled: no word counts as too far ahead.
+    /// Returns this timeline without healing: no word counts as too far ahead of the clock.
     pub(super) const fn without_healing(self) -> Self {
         Self { deepest_ever: u64::MAX >> self.fraction_bits(), ..self }
     }
@@ -281,7 +302,9 @@ impl Timeline {
         self.deepest_ever = self.deepest_ever.max(whole);
     }
 
-    /// Returns the position of the tick `now`, rounded down to units.
+    /// Returns the position of the tick `now`.
+    ///
+    /// It is the count of tokens or windows up to then, rounded down to units.
     #[cfg(any(test, feature = "alloc", target_has_atomic = "64"))]
     #[inline]
     pub(crate) const fn position(&self, now: u64) -> u64 {
@@ -296,31 +319,32 @@ impl Timeline {
         self.start.wrapping_add_signed(units)
     }
 
-    /// Returns the shortest wait from the [`reading`](Self::reading) after which the position is `units` further.
+    /// Returns the shortest wait from the last [`reading`](Self::reading) until the position has grown by `units`.
     ///
-    /// Without a reading the wait counts from the start of a unit, and may be a unit too long.
+    /// Without a reading, the wait counts from the start of a unit. It is then too long by at most the time of a unit.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         self.tempo.wait(units)
     }
 
-    /// Returns the rate and the last reading of the line, from which an answer computes its [waits](Self::wait).
+    /// Returns the rate and the last reading of the line. An answer computes its [waits](Self::wait) from them.
     #[inline]
     pub(crate) const fn tempo(&self) -> Tempo {
         self.tempo
     }
 
-    /// Returns the units that `ticks` bring, rounded up.
+    /// Returns a number of units that is at least what `ticks` bring, and at most one more.
     pub(crate) const fn units_in(&self, ticks: Ticks) -> u64 {
         self.tempo.scale().saturating_units(ticks.count()).saturating_add(1)
     }
 
     /// Returns a number of units whose [`wait`](Self::wait) is at least `wait`.
     ///
-    /// These are the units that `wait` brings, or one or two more if those come sooner. The line must refill.
+    /// It is the number of units that `wait` brings, rounded down. If so many units arrive sooner than `wait`, it is
+    /// one or two more. The line must have a rate above 0.
     pub(crate) const fn units_for(&self, wait: Ticks) -> u64 {
-        // Converting to units and back loses less than two units: the part of a unit at the reading, and the part that
-        // rounding cuts off.
+        // The conversion to units and back loses less than two units. It loses the part of a unit that the line had
+        // reached at the reading, and the part that rounding cuts off.
         let brought = self.tempo.scale().saturating_units(wait.count());
         if self.wait(brought).count() >= wait.count() {
             return brought;
@@ -329,7 +353,7 @@ impl Timeline {
         if self.wait(more).count() >= wait.count() { more } else { brought.saturating_add(2) }
     }
 
-    /// Returns whether the line never refills, however long the wait.
+    /// Returns whether the line stands still, so that no wait brings anything.
     pub(crate) const fn refills_nothing(&self) -> bool {
         self.tempo.mult == 0
     }
@@ -363,37 +387,42 @@ impl Timeline {
         self.deepest_ever << self.fraction_bits()
     }
 
-    /// Returns whether a word `units` ahead of a reading is from before a large step back of the clock.
+    /// Returns whether a word `units` ahead of a reading was written before a large step back of the clock.
     ///
-    /// A debt and a step back of at most [`max_step_back`](Clock::max_step_back) explain a distance up to their sum.
-    /// Only a larger step explains more.
+    /// A legal debt puts a word ahead by at most the deepest debt. A step back of up to
+    /// [`max_step_back`](Clock::max_step_back) ticks adds at most what these ticks bring. If the word lies further
+    /// ahead, the clock made a larger step back.
     #[cold]
     pub(crate) fn is_from_before_a_step_back(&self, units: u64, clock: &impl Clock) -> bool {
         let ticks = clock.max_step_back();
-        // The conversion of a step back to units rounds down, so a unit is added.
+        // The conversion of `ticks` to units rounds down, so a unit is added.
         let skew = self.tempo.scale().saturating_units(ticks).saturating_add(u64::from(ticks > 0));
         units > self.deepest_ever().saturating_add(skew)
     }
 }
 
-/// The rate of a line and the reading that waits count from.
+/// The rate of a line, and the reading of the clock from which waits count.
 ///
-/// In the answer of an algorithm that has no line of tokens, it holds two known waits instead.
+/// In the answer of an algorithm that has no line of tokens, a `Tempo` holds two known waits instead.
 ///
-/// The two cases share fields, because an enum makes a check of two limits longer by 36 instructions.
+/// The two cases share fields. An `enum` would make a check of two limits longer by 36 instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tempo {
-    /// Units per tick: `units = ticks · mult >> SHIFT`.
+    /// Units per tick: `units = ticks * mult >> SHIFT`.
     ///
-    /// Without a line, the first known wait.
+    /// A unit is 2^-F of a token or window, where F is the number of fraction bits. In a tempo that holds two
+    /// [known](Tempo::known) waits instead of a line, `mult` is the first of them, in ticks.
     pub(super) mult: u64,
-    /// Ticks per unit, rounded up: `ticks = units · inverse >> INVERSE SHIFT`.
+    /// Ticks per unit, rounded up: `ticks = units * inverse >> INVERSE_SHIFT`.
     ///
-    /// Without a line, the second known wait.
+    /// A unit is 2^-F of a token or window, where F is the number of fraction bits. In a tempo that holds two
+    /// [known](Tempo::known) waits instead of a line, `inverse` is the second of them, in ticks.
     pub(super) inverse: u64,
-    /// The lowest 64 bits of `ticks · mult` at the reading that waits count from.
+    /// The lowest 64 bits of `ticks * mult` at the last reading.
+    ///
+    /// `ticks` is the time from the line's origin to that reading.
     pub(super) brought: u64,
-    /// The packed word, drawn at the head of this file.
+    /// The word that packs the fraction bits, the frequency and the shifts. The head of this file draws it.
     pub(super) shape: u64,
 }
 
@@ -413,7 +442,7 @@ impl Tempo {
         }
     }
 
-    /// Creates a tempo that holds two known waits instead of a line, in ticks of a clock.
+    /// Creates a tempo that holds two known waits, in ticks of a clock, instead of the rate of a line.
     #[inline]
     pub(crate) const fn known(waits: [Ticks; 2], frequency: Frequency) -> Self {
         let [first, second] = waits;
@@ -427,13 +456,13 @@ impl Tempo {
         if is_of_line { None } else { Some([Ticks::of_count(self.mult), Ticks::of_count(self.inverse)]) }
     }
 
-    /// Returns the units per tick.
+    /// Returns the number of units that a tick brings.
     #[inline]
     pub(super) const fn scale(&self) -> Scale {
         Scale { mult: self.mult, shift: SHIFT.get(self.shape) as u32 }
     }
 
-    /// Returns the part of a unit that has passed since the position of the reading, in 2^-64 units.
+    /// Returns the part of the next unit that the line had reached at the reading, in 2^-64 units.
     #[inline]
     const fn part(&self) -> u64 {
         self.scale().fraction(self.brought)
@@ -441,8 +470,8 @@ impl Tempo {
 
     /// Returns the fewest ticks after the reading that bring `units`. The tempo must be that of a line.
     ///
-    /// A wait of up to 2^62 ticks is exact if a unit takes no longer than that. A longer wait may be too long, but
-    /// never too short.
+    /// A wait of up to 2^62 ticks is exact, if a unit takes at most 2^62 ticks. A longer wait may be too long, but not
+    /// too short. The longest finite wait is 2^64 - 2 ticks, also if the units take longer.
     #[inline]
     pub(crate) const fn wait(&self, units: u64) -> Ticks {
         if units == 0 {
@@ -452,13 +481,14 @@ impl Tempo {
             return Ticks::NEVER;
         }
         let part = self.part();
-        // The product is below 2^128, because a part is less than a unit.
+        // `part` is less than a unit, so it is below 2^64 and the product is below 2^128.
         let passed = (part as u128 * self.inverse as u128) >> u64::BITS;
         let ticks = (units as u128 * self.inverse as u128 - passed) >> INVERSE_SHIFT.get(self.shape);
         if ticks >= LONGEST_WAIT as u128 {
             return Ticks::new(LONGEST_WAIT);
         }
-        // `inverse` is rounded up, by less than a tick in all. So the result is enough, or one too few.
+        // Rounding `inverse` up adds less than a tick to the product, and the shift rounds down. So `ticks` are enough,
+        // or one too few.
         let ticks = ticks as u64;
         Ticks::new(if self.scale().brings(ticks, units, part) { ticks } else { ticks + 1 })
     }
@@ -494,14 +524,14 @@ impl Tempo {
     }
 }
 
-/// Returns the rate of a line as a fraction: tokens or windows, over the ticks that bring them.
+/// Returns the rate of a line as a fraction: tokens or windows, and the ticks that bring them.
 fn rate<L: Line>(quota: &Quota, hertz: u64) -> (u128, u128) {
-    // The fraction is (per window · 10^9) / (nanoseconds of the window · hertz). The numerator is below 2^62.
+    // The fraction is `per_window * 10^9 / (window_nanos * hertz)`. Its numerator is below 2^62.
     let brought = u128::from(L::per_window(quota)) * NANOS_PER_SECOND;
     (brought, u128::from(quota.window_nanos()) * u128::from(hertz))
 }
 
-/// Returns F for a line that starts with `quota` and can be changed to `largest`.
+/// Returns the fraction bits of a line that starts with `quota` and can be changed to `largest`.
 fn fraction_bits<L: Line>(quota: &Quota, largest: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let most = |quota| most_fraction_bits::<L>(quota, hertz, debt_bits);
     let bits = most(quota).min(most(largest));
@@ -516,15 +546,18 @@ const fn is_idle((brought, ticks): (u128, u128)) -> bool {
     brought == 0 || ticks == 0
 }
 
-/// Returns the largest F with which a tick brings at most 4 units and the deepest debt fits `debt_bits`.
+/// Returns the most fraction bits that a line may have under this quota.
+///
+/// With them a tick brings at most 4 units, and the deepest debt fits `debt_bits`. The number is 0 if a tick brings
+/// more than 4 whole tokens.
 fn most_fraction_bits<L: Line>(quota: &Quota, hertz: u64, debt_bits: u32) -> u32 {
     let (brought, ticks) = rate::<L>(quota, hertz);
     let mut bits = debt_bits - (u64::BITS - L::deepest_debt(quota).leading_zeros());
     if is_idle((brought, ticks)) {
         return bits;
     }
-    // A tick brings brought · 2^bits / ticks units. `brought` is below 2^62 and `bits` at most 61, so the shift stays
-    // below 2^123.
+    // A tick brings `brought * 2^bits / ticks` units. `brought` is below 2^62 and `bits` is at most 61, so the shifted
+    // number stays below 2^123.
     while bits > 0 && (brought << bits).div_ceil(UNITS_PER_TICK) > ticks {
         bits -= 1;
     }

@@ -2,11 +2,12 @@
 
 use super::Shadowed;
 use crate::breaker::permit::Breaker;
-use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, Permit, Verdict, guarded_call};
+use crate::breaker::{CallError, CircuitBreaker, CircuitOpen, OnStateChange, OnUnwind, Permit, Verdict, guarded_call};
 use crate::time::Clock;
 
 #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
 use alloc::sync::Arc;
+use core::mem;
 
 impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBreaker<C, L>, CircuitBreaker<D, M>> {
     /// Makes one call if the breaker in force lets it pass, as [`CircuitBreaker::call`] does.
@@ -57,12 +58,33 @@ impl<C: Clock, L: OnStateChange, D: Clock, M: OnStateChange> Shadowed<CircuitBre
     }
 }
 
+impl<B, S: Breaker> Shadowed<B, S> {
+    /// Returns a guard that frees the candidate's place of a probe.
+    ///
+    /// It does so if a listener of the breaker in force panics.
+    fn place_of(&self, candidate: Option<S::Ticket>) -> OnUnwind<impl FnMut()> {
+        OnUnwind(move || {
+            if let Some(ticket) = candidate {
+                self.candidate.record(ticket, Verdict::Ignored);
+            }
+        })
+    }
+}
+
 impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
     type Ticket = (B::Ticket, Option<S::Ticket>);
 
     #[inline]
     fn admit(&self) -> Result<Self::Ticket, CircuitOpen> {
-        let (in_force, candidate) = (self.in_force.admit(), self.candidate.admit());
+        let in_force = self.in_force.admit();
+        // If a listener of the candidate panics, no permit exists that would free the place of a probe.
+        let place = OnUnwind(|| {
+            if let Ok(ticket) = in_force {
+                self.in_force.record(ticket, Verdict::Ignored);
+            }
+        });
+        let candidate = self.candidate.admit();
+        mem::forget(place);
         self.counts.record(&in_force, &candidate);
         if in_force.is_err()
             && let Ok(ticket) = candidate
@@ -75,7 +97,9 @@ impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
 
     #[inline]
     fn record(&self, (ticket, candidate): Self::Ticket, verdict: Verdict) {
+        let place = self.place_of(candidate);
         self.in_force.record(ticket, verdict);
+        mem::forget(place);
         if let Some(ticket) = candidate {
             self.candidate.record(ticket, verdict);
         }
@@ -83,7 +107,9 @@ impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
 
     #[inline]
     fn abandoned(&self, (ticket, candidate): Self::Ticket) {
+        let place = self.place_of(candidate);
         self.in_force.abandoned(ticket);
+        mem::forget(place);
         if let Some(ticket) = candidate {
             self.candidate.abandoned(ticket);
         }

@@ -15,6 +15,8 @@ pub struct ShadowCounts {
 /// The refusals so far: by both, by the candidate only, and in force only.
 ///
 /// All other calls were allowed by both.
+///
+/// Of two breakers as a gate, calls are in none of the counts that a layer refused by its readiness, without asking the gate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

@@ -39,12 +39,13 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 /// So with the default multiplier of 2 about one rejected call is sent for each accepted one, and a client whose calls are mostly
 /// accepted refuses none. In addition to the formula:
 ///
-/// - Below ten calls in 30 s it refuses nothing.
+/// - Below ten calls in 30 s it refuses nothing, except in an outage.
 /// - The refused share is at most 0.2 above the share that the service **rejects** of the calls that it gets. The formula alone refuses
 ///   nearly all calls of a service that rejects more than half of them for reasons of its own, such as one dead replica of two: the
 ///   fewer are sent, the fewer are accepted. With the bound, a service that accepts 45 % of the calls gets 25 % of them. To send more, set
 ///   [`max_refused`](Self::max_refused), or a multiplier above 1 / 0.45.
 /// - In an **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, the throttle sends only 1 % at once.
+///   The outage lasts until a call is accepted, however few calls are made.
 /// - In a **recovery**, at least 3 such verdicts and 90 % accepted, it doubles the share that it sends each second.
 /// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
 ///

@@ -1,6 +1,7 @@
 //! The token bucket in one word of 32 bits.
 
 use super::line::{Line32, Take32};
+use crate::gate::Forecast;
 use crate::limit::{Allowed, Denied, Limiter, Usage};
 use crate::out_of_range::OutOfRange;
 use crate::quota::Quota;
@@ -107,6 +108,11 @@ impl<C: FixedFrequency> RateLimiter32<C> {
 
     #[cold]
     fn check_slow(&self, n: u32) -> Result<Allowed, Denied> {
+        self.decide(n, |old, new| self.replace(old, new))
+    }
+
+    /// Decides about `n` tokens, and stores the word after them by `replace`, until it succeeds.
+    fn decide(&self, n: u32, replace: impl Fn(u32, u32) -> bool) -> Result<Allowed, Denied> {
         loop {
             let word = self.load();
             let at = self.line.position(self.clock.now());
@@ -118,7 +124,7 @@ impl<C: FixedFrequency> RateLimiter32<C> {
                 return Err(self.denied(owed, Ticks::ZERO));
             }
             match self.line.take(at.wrapping_add(owed), at, n) {
-                Take32::Taken(after) if self.replace(word, after) => return Ok(self.allowed(Line32::owed(after, at))),
+                Take32::Taken(after) if replace(word, after) => return Ok(self.allowed(Line32::owed(after, at))),
                 Take32::Taken(_) => {}
                 Take32::Owed(owed) => return Err(self.denied(owed, self.line.wait_for(n, owed))),
             }
@@ -174,6 +180,10 @@ impl<C: FixedFrequency> Limiter for RateLimiter32<C> {
 
     fn usage(&self) -> Usage {
         self.peek()
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.decide(n, |_, _| true).err().into()
     }
 }
 

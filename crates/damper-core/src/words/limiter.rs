@@ -11,6 +11,7 @@
 //! | TAG | 8 | the tag of the plan under which all of the debt was taken; 0 if there were several, or if nothing is owed |
 
 use super::AtomicU64;
+use crate::gate::Forecast;
 use crate::limit::{Allowed, Denied, Limiter, PlannedLevel, Usage};
 use crate::quota::{Beats, Line, Plan, PlanClock, Quota};
 use crate::sync::{Field, Ordering, SpinWait};
@@ -197,6 +198,10 @@ impl<C: Clock> Limiter for WordLimiter<'_, C> {
 
     fn usage(&self) -> Usage {
         self.peek()
+    }
+
+    fn forecast(&self, n: u32) -> Forecast<Denied> {
+        self.decide(|level, at| (level, WordLevel::take(&self.plan, level, at, n, 0).err())).into()
     }
 }
 

@@ -5,8 +5,8 @@
 use damper::breaker::State;
 use damper::time::FixedFrequency;
 use damper::{
-    Alignment, BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, FixedWindow, LeakyBucket, Quota, RateLimiter,
-    RateLimiter32, SlidingCounter,
+    Alignment, BreakerConfig, CircuitBreaker, CircuitBreaker32, Clock, FixedWindow, LeakyBucket, Quota, Ramp,
+    RateLimiter, RateLimiter32, SlidingCounter,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -116,6 +116,34 @@ fn cooldown_ends_wherever_the_ticks_start() {
         assert_eq!(breaker.state(), State::Open, "from tick {start}");
         clock.advance(1);
         assert_eq!(breaker.state(), State::HalfOpen, "from tick {start}");
+    }
+}
+
+/// The start of a state is recorded in 51 bits, and the clock's reading in microseconds has more.
+#[test]
+fn half_open_states_and_ramps_last_wherever_the_ticks_start() {
+    let second = Duration::from_secs(1);
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(second).max_half_open(2 * second);
+    let config = config.ramp(Ramp::steps(60 * second)).build().unwrap();
+    for start in [0, 1 << 51, (1 << 52) - 2_000_000, u64::MAX - 2_500_000] {
+        let clock = Extreme::new(start, 1_000_000, 0);
+        let breaker = CircuitBreaker::with_clock(config, &clock);
+        breaker.try_acquire().unwrap().failure();
+        clock.advance(1_000_000);
+        let probe = breaker.try_acquire().unwrap();
+        clock.advance(1_999_999);
+        assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), None, "from tick {start}");
+        assert_eq!(breaker.state(), State::HalfOpen, "from tick {start}");
+        probe.success();
+        clock.advance(59_999_999);
+        assert_eq!(breaker.state(), State::Returning, "from tick {start}");
+        clock.advance(1);
+        assert_eq!(breaker.state(), State::Closed, "from tick {start}");
+        breaker.trip();
+        clock.advance(1_000_000);
+        let _hung = breaker.try_acquire().unwrap();
+        clock.advance(2_000_000);
+        assert_eq!(breaker.try_acquire().unwrap_err().retry_after(), Some(second), "from tick {start}");
     }
 }
 

@@ -10,10 +10,11 @@ use damper::gate::{
 };
 use damper::shadow::Shadowed;
 use damper::throttle::{AdaptiveThrottle, KeyedThrottle};
-use damper::time::Seed;
+use damper::time::{FixedFrequency, Seed};
+use damper::words::{AtomicU64, WordLimiter};
 use damper::{
     AdaptiveLimit, Bulkhead, CircuitBreaker, Deadline, KeyedBulkhead, KeyedCircuitBreaker, KeyedLimiter, LimitSet,
-    Limiter, ManualClock, Pausable, Plan, Quota, QuotaTree, RateLimiter, SlidingLog,
+    Limiter, ManualClock, Pausable, Plan, Quota, QuotaTree, RateLimiter, RateLimiter32, SlidingLog, Striped,
 };
 use proptest::prelude::*;
 use std::future::{Pending, pending};
@@ -96,6 +97,32 @@ fn limiter(burst: u32, clock: Clock) -> Arc<RateLimiter<damper::TokenBucket, Clo
     Arc::new(RateLimiter::with_clock(quota(burst), clock))
 }
 
+fn word(burst: u32, clock: Clock) -> Arc<WordLimiter<'static, Clock>> {
+    let plan = Plan::new(quota(burst)).unwrap();
+    Arc::new(WordLimiter::new(Box::leak(Box::new(AtomicU64::new(0))), plan, clock))
+}
+
+/// A clock with the frequency of a [`ManualClock`], known at compile time.
+#[derive(Debug)]
+struct Fixed(Clock);
+
+impl damper::Clock for Fixed {
+    fn now(&self) -> u64 {
+        self.0.now()
+    }
+    fn frequency(&self) -> u64 {
+        Self::HERTZ
+    }
+}
+
+impl FixedFrequency for Fixed {
+    const HERTZ: u64 = 1_000_000_000;
+}
+
+fn word32(burst: u32, clock: Clock) -> Arc<RateLimiter32<&'static Fixed>> {
+    Arc::new(RateLimiter32::new(quota(burst), &*Box::leak(Box::new(Fixed(clock)))).unwrap())
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that `time_left` takes")]
 fn left(call: &Call) -> Option<Duration> {
     call.is_late.then_some(Duration::ZERO)
@@ -121,6 +148,10 @@ proptest! {
         let keyed = |clock| Arc::new(KeyedLimiter::<u8>::builder(quota(burst)).clock(clock).build().unwrap());
         does_as_it_says(|clock| limiter(burst, clock), &steps);
         does_as_it_says(log, &steps);
+        does_as_it_says(|clock| Arc::new(Striped::with_stripes(quota(burst + 3), 2, 2, clock).unwrap()), &steps);
+        does_as_it_says(|clock| Costs::new(Arc::new(Striped::with_stripes(quota(burst + 3), 2, 2, clock).unwrap()), |call: &Call| call.cost), &steps);
+        does_as_it_says(|clock| Costs::new(word(burst, clock), |call: &Call| call.cost), &steps);
+        does_as_it_says(|clock| Costs::new(word32(burst, clock), |call: &Call| call.cost), &steps);
         does_as_it_says(set, &steps);
         does_as_it_says(|clock: Clock| {
             let paused = Pausable::with_clock(limiter(burst, Arc::clone(&clock)), clock);

@@ -10,6 +10,10 @@
 /// left out if there were none. An event that no subscriber wants takes no token and is not counted, and the values of its fields
 /// are not computed; nor are those of a suppressed event.
 ///
+/// The macro asks [`enabled!`](tracing::enabled). For a filter of a single layer (`with_filter` of tracing-subscriber) that says yes, even if
+/// no layer wants the event, where the answer is not the same for all subscribers of the process or depends on the span. The event takes a
+/// token then.
+///
 /// # Examples
 ///
 /// ```

@@ -19,6 +19,7 @@ pub struct ScopesBuilder<C = DefaultClock, A = TokenBucket> {
     service: Option<Quota>,
     user: Option<Quota>,
     functions: Vec<(String, Quota)>,
+    largest: Option<Quota>,
     capacity: Option<usize>,
     alignment: Alignment,
     warnings: Warnings,
@@ -36,6 +37,7 @@ impl<C> ScopesBuilder<C> {
             service: None,
             user: None,
             functions: Vec::new(),
+            largest: None,
             capacity: None,
             alignment: Alignment::default(),
             warnings: Warnings::default(),
@@ -69,6 +71,11 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
         Self { user: Some(quota), ..self }
     }
 
+    /// Prepares all limits for a change to `largest`, as [`up_to`](damper_core::keyed::KeyedLimiterBuilder::up_to) does.
+    pub fn up_to(self, largest: Quota) -> Self {
+        Self { largest: Some(largest), ..self }
+    }
+
     /// Sets the capacity for services, and for users. Default: that of a [`KeyedLimiter`].
     pub fn capacity(self, keys: usize) -> Self {
         Self { capacity: Some(keys), ..self }
@@ -85,9 +92,9 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
     /// first minute: 100 at once, and 99 that are refilled. A [`FixedWindow`](damper_core::FixedWindow) admits 100 in each of its
     /// minutes.
     pub fn algorithm<B: KeyedAlgorithm>(self) -> ScopesBuilder<C, B> {
-        let Self { global, service, user, functions, capacity, alignment, warnings, clock, .. } = self;
+        let Self { global, service, user, functions, largest, capacity, alignment, warnings, clock, .. } = self;
         let algorithm = PhantomData;
-        ScopesBuilder { global, service, user, functions, capacity, alignment, warnings, clock, algorithm }
+        ScopesBuilder { global, service, user, functions, largest, capacity, alignment, warnings, clock, algorithm }
     }
 
     /// Sets where windows begin, for algorithms that have windows. Default: with the first request.
@@ -144,6 +151,10 @@ impl<C: Clock + Clone, A: KeyedAlgorithm> ScopesBuilder<C, A> {
     ) -> Result<super::Limit<C, A>, ScopesError> {
         let limiter = KeyedLimiter::<str>::builder(quota).clock(self.clock.clone()).algorithm::<A>();
         let limiter = limiter.aligned_to(self.alignment);
+        let limiter = match self.largest {
+            Some(largest) => limiter.up_to(largest),
+            None => limiter,
+        };
         let limiter = match capacity {
             Some(keys) => limiter.capacity(keys),
             None => limiter,

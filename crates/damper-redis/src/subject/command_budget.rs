@@ -1,33 +1,36 @@
-//! The budget of commands of a leasing process.
+//! The budget for the commands that a leasing process may send.
 
-/// The time in which the budget grows by one command, in µs.
+/// The time in which a budget grows by one command, in µs.
 const APART: u64 = 20_000;
 
-/// The most commands that the budget saves, and so the most that may be sent at once after a pause.
+/// The most commands that a budget saves. So many may be sent at once after a pause.
 const AT_ONCE: u64 = 20;
 
-/// The number of saved commands that are kept for usual requests, which ask for leased tokens.
+/// The number of saved commands that only requests for leased tokens may use.
 const KEPT: u64 = 5;
 
-/// Two budgets of 50 a second, for commands and for extra takes. Each can save up to 20.
+/// Two budgets: one for extra takes, and one for all other commands.
 ///
-/// Any `t` seconds have at most `50 * t + 20` commands and at most `50 * t + 20` extra takes. An extra take serves checks that
-/// would otherwise be denied although the limit has tokens.
+/// Each budget grows by 50 a second and saves up to 20. So in any `t` seconds it allows at most `50 * t + 20` commands.
+/// An extra take makes the server take tokens for waiting checks when the other budget has no command left for it.
+/// Without it these checks would be denied although the limit has tokens.
 #[derive(Debug, Default)]
 pub(super) struct CommandBudget {
-    /// When the budget of commands is full, in µs of the subject's clock.
+    /// The time at which the budget of the other commands is full, in µs of the subject's clock.
     full_at: u64,
-    /// When the budget of extra takes is full, in µs of the subject's clock.
+    /// The time at which the budget of extra takes is full, in µs of the subject's clock.
     extra_full_at: u64,
 }
 
 impl CommandBudget {
-    /// Returns the earliest time of the next usual request.
+    /// Returns the earliest time at which the budget allows a request for leased tokens.
     pub(super) fn next_from(&self) -> u64 {
         self.full_at.saturating_sub((AT_ONCE - 1) * APART)
     }
 
-    /// Returns the earliest time of the next command that is not a usual request.
+    /// Returns the earliest time at which the budget allows a take that is not extra.
+    ///
+    /// The last `KEPT` saved commands remain for requests for leased tokens.
     pub(super) fn next_beside_from(&self) -> u64 {
         self.full_at.saturating_sub((AT_ONCE - 1 - KEPT) * APART)
     }
@@ -42,7 +45,7 @@ impl CommandBudget {
         self.extra_full_at = self.extra_full_at.max(now).saturating_add(APART);
     }
 
-    /// Takes back an extra take that was counted and not sent.
+    /// Gives the budget back an extra take that was counted but not sent.
     pub(super) fn uncount_extra(&mut self) {
         self.extra_full_at = self.extra_full_at.saturating_sub(APART);
     }
@@ -52,7 +55,7 @@ impl CommandBudget {
         self.full_at = self.full_at.max(now).saturating_add(APART);
     }
 
-    /// Takes back a command that was counted and not sent.
+    /// Gives the budget back a command that was counted but not sent.
     pub(super) fn uncount(&mut self) {
         self.full_at = self.full_at.saturating_sub(APART);
     }
@@ -66,7 +69,7 @@ mod tests {
     fn budget_allows_50_commands_a_second_and_20_saved() {
         let mut budget = CommandBudget::default();
         let (mut now, mut sent) = (7, Vec::new());
-        // The pauses get longer, and after each all commands are sent that the budget allows.
+        // The pauses get longer. After each pause the loop sends all commands that the budget allows.
         for pause in (0..600).map(|step| step * 997) {
             now += pause;
             while budget.next_from() <= now {

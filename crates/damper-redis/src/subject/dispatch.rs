@@ -7,17 +7,19 @@ use damper_core::{Allowed, Denied};
 #[derive(Debug)]
 #[must_use]
 pub enum Answer {
-    /// Allowed: the lease had the tokens.
+    /// Allowed: the leased tokens of this process covered the check.
     Allowed(Allowed),
-    /// Allowed, and the lease runs low: [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
+    /// Allowed, but few leased tokens are left.
+    ///
+    /// [`Subject::ask_ahead`](super::Subject::ask_ahead) may have a command to send.
     Low(Allowed),
-    /// Allowed by a joint take, in which the server took tokens for all waiting checks.
+    /// Allowed by tokens that the server took for all waiting checks together.
     Taken(Allowed),
     /// Denied by this process, without the server.
     Denied(Denied),
     /// Undecided: the server has to decide the check, or to grant tokens for it. Send this command.
     Ask(Box<Dispatch>),
-    /// Undecided: a request for tokens is in flight. Check again when it has an outcome.
+    /// Undecided: a command that may bring tokens is in flight. Check again when it has an outcome.
     Join,
     /// Undecided: the last command was lost, and it is too early for the next one.
     Down,
@@ -31,9 +33,9 @@ pub enum Outcome {
     Allowed(Allowed),
     /// The server denied the take.
     Denied(Denied),
-    /// The lease may hold tokens now, so check again.
+    /// This process may have tokens for the check now, so check again.
     Again,
-    /// The command had no effect, because it arrived too late.
+    /// The command had no effect: it arrived after its time limit or after a later command.
     Late,
 }
 
@@ -45,14 +47,15 @@ pub enum NextStep {
     Send(Box<Dispatch>),
     /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock, or after the next outcome.
     At(u64),
-    /// Do nothing until a command is sent, or a charge or refund is booked.
+    /// Do nothing until another command is sent, or a charge or refund is booked.
     Nothing,
 }
 
-/// A command to send, with the subject's notes on it.
+/// A command to send, with what the subject needs to apply its reply.
 ///
-/// Its outcome must be reported to [`Subject::replied`](super::Subject::replied), [`Subject::lost`](super::Subject::lost),
-/// [`Subject::cancelled`](super::Subject::cancelled) or [`Subject::unsent`](super::Subject::unsent).
+/// The caller must report its outcome to exactly one of [`Subject::replied`](super::Subject::replied),
+/// [`Subject::lost`](super::Subject::lost), [`Subject::cancelled`](super::Subject::cancelled) and
+/// [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
 pub struct Dispatch {
@@ -61,7 +64,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Returns the command, without the `Frame` that the caller adds.
+    /// Returns the command. The caller adds its `Frame`, the arguments for the command as a whole.
     #[must_use]
     pub fn command(&self) -> &Command {
         &self.command
@@ -69,7 +72,7 @@ impl Dispatch {
 
     /// Returns whether several checks may wait for this command.
     ///
-    /// Then it must be sent even if one of these checks is cancelled.
+    /// Such a command must be sent even if one of these checks is cancelled.
     #[must_use]
     pub fn is_joint(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. } | CommandKind::JointTake { .. })
@@ -77,22 +80,22 @@ impl Dispatch {
 
     /// Returns whether this command asks for leased tokens.
     ///
-    /// The frame of such a command must make the server ignore it if it arrives more than 7/8 of a lease after it was sent. By then
-    /// the server may have forgotten the request's number. If the request arrived twice, the server would then book its charge and
-    /// its refund twice.
+    /// Such a command must not take effect if it arrives more than 7/8 of a lease after it was sent. The caller must
+    /// set this time limit in the command's `Frame`. After that time the server may have forgotten the number of the
+    /// request. A request that arrives twice would then book its charge and its refund twice.
     #[must_use]
     pub fn is_lease(&self) -> bool {
         matches!(self.ticket.kind, CommandKind::Lease { .. })
     }
 }
 
-/// The subject's notes on a command, by which it applies the reply.
+/// The facts about a command that the subject needs to apply the reply.
 ///
 /// A command has one outcome, which consumes the ticket.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) kind: CommandKind,
-    /// The tick at which the command was made; it is sent at that tick or later.
+    /// The tick at which the command was made. It is sent at that tick or later.
     pub(super) sent: u64,
     /// The charge that the command carries.
     pub(super) charge: u64,
@@ -100,19 +103,19 @@ pub(super) struct Ticket {
     pub(super) refund: u64,
 }
 
-/// The kind of a command, with the values to which its reply is compared.
+/// The kind of a command, with the values that are needed to apply its reply.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum CommandKind {
-    /// A take for one check.
+    /// A command that takes tokens for one check.
     Take { cost: u32 },
-    /// A take for all waiting checks.
+    /// A command that takes tokens for all waiting checks.
     JointTake {
         seq: u64,
         cost: u32,
         /// Whether the take counts as an extra take in the `CommandBudget`.
         is_extra: bool,
     },
-    /// A request for leased tokens.
+    /// A request for `wanted` leased tokens, from a process that keeps `unspent` ones.
     Lease { seq: u64, unspent: u32, wanted: u32 },
     /// A reset of all limits.
     Reset,

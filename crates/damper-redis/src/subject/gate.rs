@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The time before which the limit cannot allow a check of a certain cost or more.
+/// A gate that denies checks of a certain cost or more until a certain time, without asking the server.
 ///
 /// One word has the time in its upper bits and the cost in its lower bits.
 ///
@@ -14,14 +14,16 @@ use core::sync::atomic::{AtomicU64, Ordering};
 /// | field | bits | unit | |
 /// |---|---|---|---|
 /// | COST | 20 | tokens | the smallest cost that is denied; 0 if the gate is open |
-/// | UNTIL | 44 | µs | until when it is denied, by the clock. It wraps after half a year, so a time more than 2^43 µs (a hundred days) ahead counts as past |
+/// | UNTIL | 44 | µs | the time at which the gate opens, by the subject's clock |
 ///
-/// Another process may give tokens back or reset the limit, and this process is not told. So now and then one check passes a closed
-/// gate, and the server decides it.
+/// `UNTIL` wraps after half a year. So a time that seems more than 2^43 µs (a hundred days) ahead counts as past.
+///
+/// Another process may give tokens back or reset the limit, and this process does not learn of it. So a closed gate
+/// lets one check pass from time to time, and the server decides that check.
 #[derive(Debug)]
 pub(super) struct Gate {
     word: AtomicU64,
-    /// When the next check passes a closed gate, in µs of the clock.
+    /// The time from which the next check passes a closed gate, in µs of the clock.
     ask_at: AtomicU64,
 }
 
@@ -40,12 +42,13 @@ impl Gate {
         Self { word: AtomicU64::new(0), ask_at: AtomicU64::new(0) }
     }
 
-    /// Returns how many µs a check of `n` tokens has to wait at the time `now`, if the gate denies it.
+    /// Returns how many µs after `now` a check of `n` tokens has to wait, or `None` if it passes the gate.
     ///
-    /// When it is time to ask the server again, the first check gets `None`, and so passes the gate.
+    /// When it is time to ask the server again, one check passes a closed gate.
     pub(super) fn wait(&self, n: u32, now: u64) -> Option<u64> {
         let wait = self.closed_for(n, now)?;
-        // ORDERING: Relaxed, as in `closed_for`. Only one thread's swap succeeds.
+        // ORDERING: Relaxed, as in `closed_for`. If several threads load the same `ask_at`, only one of them swaps it,
+        // so only one check passes.
         let ask_at = self.ask_at.load(Ordering::Relaxed);
         let next = now.saturating_add(LONGEST_SILENCE);
         let asks =
@@ -53,28 +56,31 @@ impl Gate {
         (!asks).then_some(wait)
     }
 
-    /// Returns for how many µs after `now` the gate is closed for `n` tokens; `None` if it is open.
+    /// Returns for how many µs after `now` the gate denies `n` tokens, or `None` if it does not.
     pub(super) fn closed_for(&self, n: u32, now: u64) -> Option<u64> {
-        // ORDERING: Relaxed here and in all methods. The word is the whole state of the gate and publishes nothing. A check that
-        // reads an older word gets the answer of a moment before.
+        // ORDERING: Relaxed here and in all methods: the two atomics publish no other data. A check that reads an older
+        // word gets the answer of a moment before. A check that reads an older `ask_at` may ask the server too early or
+        // too late.
         let word = self.word.load(Ordering::Relaxed);
         let cost = word & MOST_COST;
         if cost == 0 || u64::from(n) < cost {
             return None;
         }
-        // The stored time has `UNTIL_BITS` bits, so the difference is taken modulo 2^`UNTIL_BITS`.
+        // The word has only the lowest `UNTIL_BITS` bits of the time, so the difference is cut to these bits.
         let wait = (word >> COST_BITS).wrapping_sub(now) & (u64::MAX >> COST_BITS);
         (1..=LONGEST).contains(&wait).then_some(wait)
     }
 
     /// Denies checks of `cost` tokens or more for `wait` µs from `now`.
     ///
-    /// A cost of 2^20 tokens or more closes nothing.
+    /// A cost of 2^20 tokens or more does not fit the word. Such a call opens the gate for all costs.
     pub(super) fn close(&self, cost: u32, now: u64, wait: u64) {
         self.close_until(cost, now, wait, now.saturating_add(LONGEST_SILENCE));
     }
 
-    /// Closes the gate like [`close`](Self::close); the first check at `ask_at` or later asks the server.
+    /// Closes the gate like [`close`](Self::close), but sets when a check may pass it.
+    ///
+    /// The first check at `ask_at` or later passes the closed gate and asks the server.
     pub(super) fn close_until(&self, cost: u32, now: u64, wait: u64, ask_at: u64) {
         let cost = u64::from(cost.max(1));
         let word = if cost > MOST_COST { 0 } else { now.wrapping_add(wait.min(LONGEST)) << COST_BITS | cost };
@@ -87,9 +93,9 @@ impl Gate {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the smallest cost that the gate denies or last denied; 0 if it was opened since.
+    /// Returns the smallest cost denied by the last closing; 0 if the gate was opened since.
     pub(super) fn cost(&self) -> u32 {
-        // The cost has 20 bits.
+        // The field has 20 bits, so its value fits.
         (self.word.load(Ordering::Relaxed) & MOST_COST) as u32
     }
 }

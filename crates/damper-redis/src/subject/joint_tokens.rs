@@ -1,9 +1,10 @@
 //! Tokens that the server took for all waiting checks together.
 
-/// Tokens of a joint take that the waiting checks have not taken yet.
+/// Tokens of joint takes that no waiting check has taken yet.
 ///
-/// The server counts these tokens as used, and not as leased. They expire a short time after the command was made. The subject then
-/// gives back those that no check has taken.
+/// A *joint take* is one command by which the server takes tokens for all waiting checks. The server counts these
+/// tokens as used, not as leased. They expire a short time after the command was made. Then the subject gives back
+/// those that no check has taken.
 #[derive(Debug, Default)]
 pub(super) struct JointTokens {
     tokens: u32,
@@ -12,12 +13,12 @@ pub(super) struct JointTokens {
 }
 
 impl JointTokens {
-    /// Adds tokens that expire at the time `until`. All tokens that are there already expire then, too.
+    /// Adds `tokens`. They and those that are still there expire at the time `until`.
     pub(super) fn put(&mut self, tokens: u32, until: u64) {
         (self.tokens, self.until) = (self.tokens.saturating_add(tokens), until);
     }
 
-    /// Takes `n` tokens if there are as many that have not expired.
+    /// Takes `n` tokens and returns true if that many are left and have not expired.
     pub(super) fn take(&mut self, n: u32, now: u64) -> bool {
         let is_there = n <= self.tokens && now < self.until;
         if is_there {
@@ -26,12 +27,12 @@ impl JointTokens {
         is_there
     }
 
-    /// Removes the tokens that have expired, and returns how many there were.
+    /// Removes the tokens if they have expired, and returns how many it removed.
     pub(super) fn ended(&mut self, now: u64) -> u32 {
         if now < self.until { 0 } else { core::mem::take(&mut self.tokens) }
     }
 
-    /// Returns when the tokens expire, if there are any.
+    /// Returns the time at which the tokens expire, or `None` if there are none.
     pub(super) fn until(&self) -> Option<u64> {
         (self.tokens > 0).then_some(self.until)
     }

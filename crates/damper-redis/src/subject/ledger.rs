@@ -1,4 +1,4 @@
-//! The state of a subject under its lock.
+//! The state that a subject's lock protects.
 
 use super::command_budget::CommandBudget;
 use super::joint_tokens::JointTokens;
@@ -6,29 +6,32 @@ use super::own_rate::OwnRate;
 use super::plan::{BUSY, PACE, Plan, QUIET};
 use crate::script::{Level, Limit, Sighting};
 
-/// How long a limit counts as used up after it was empty, in µs.
+/// How long a limit can still count as used up after it was empty, in µs.
 const USED_UP: u64 = 1_000_000;
 
-/// The largest number of early requests in a second.
+/// A second divided by the time for which the tokens of an early command should last: 5 ms.
 ///
-/// An early request goes out only if the bucket on the server has the tokens that this process spends in a 200th of a second.
+/// A command is early if it asks the server for tokens before [`Ledger::request_from`], the usual time. It is sent only
+/// if the server had enough tokens, as of the last reply: at least those that this process spends in `1 / EARLY`
+/// seconds. With fewer tokens, the next command would follow too soon.
 const EARLY: u64 = 200;
 
-/// How long the subject tries no lease after a reply that came too late to use its tokens, in µs.
+/// How long the subject does not lease after a reply came too late to use its tokens, in µs.
 const TOO_SLOW: u64 = 5_000_000;
 
-/// Where checks are decided.
+/// How checks are decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// The server decides each check.
     PerCheck,
-    /// This process decides, by its lease.
+    /// This process decides checks while it has leased tokens.
     Leasing,
 }
 
 /// A request for leased tokens, or a joint take, that has no outcome yet.
 ///
-/// The number identifies the command. Its time could not, because two readings of the clock for one command may differ.
+/// `seq` identifies the command. `since` does not: it may differ from the time in the command's ticket, because that is
+/// another reading of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenCommand {
     pub(super) seq: u64,
@@ -38,79 +41,87 @@ pub(super) struct OpenCommand {
 
 /// The state of a subject that its lock protects.
 ///
-/// All times are in µs of the subject's clock. A *request* asks for leased tokens. A *joint take* takes tokens for all waiting
-/// checks.
+/// All times are in µs of the subject's clock. Three words have a fixed meaning here:
+///
+/// - A *request* is a command that asks for leased tokens.
+/// - A *joint take* is a command by which the server takes tokens for all waiting checks.
+/// - A *booking* is a charge or a refund that no command has carried to the server yet.
 #[derive(Debug)]
 pub(super) struct Ledger {
     pub(super) mode: Mode,
-    /// The number of the last request.
+    /// The number of the last request for leased tokens.
     pub(super) seq: u64,
-    /// The number of the last request whose response was applied.
+    /// The number of the last request for leased tokens whose response was applied.
     pub(super) acked: u64,
-    /// The request for leased tokens in flight.
+    /// The request for leased tokens that is in flight.
     pub(super) in_flight: Option<OpenCommand>,
-    /// The tokens that the server counts as held by this process.
+    /// The tokens that the server counts as leased to this process.
     ///
     /// A refund never fills the lease beyond this number.
     pub(super) counted: u32,
-    /// The tokens that other processes held as of the last reply.
+    /// The tokens that were leased to other processes as of the last reply.
     pub(super) others: u32,
-    /// When the tokens of the lease expire.
+    /// The time at which the leased tokens expire.
     pub(super) end: u64,
-    /// The length of the last lease. Leases are shorter for a while after the server has lost the limit.
+    /// The length of the last lease in µs.
+    ///
+    /// The server shortens leases for a while after it has lost its memory of the limit.
     pub(super) length: u64,
-    /// The earliest time of the next command while leasing.
+    /// The earliest time of the next request for leased tokens, unless that is sent early.
     pub(super) ask_from: u64,
-    /// The commands that may be sent while leasing.
+    /// The budget for commands while leasing.
     pub(super) budget: CommandBudget,
-    /// The time until which the bucket on the server is empty, as of the last reply to a request.
+    /// The time until which the limit's bucket on the server is empty, as of the last reply to a request.
     pub(super) empty_until: u64,
-    /// The last time at which a reply showed that the bucket on the server had too few tokens.
+    /// The last time at which a reply showed that the limit's bucket on the server had too few tokens.
     pub(super) emptied_at: Option<u64>,
-    /// Whether the last request brought too few tokens although the bucket had more.
+    /// Whether the last request brought too few tokens although the bucket on the server had more.
     ///
     /// Then other processes hold all the tokens that may be leased.
     pub(super) is_blocked: bool,
-    /// The time until which the subject tries no lease.
+    /// The time until which the subject does not lease.
     ///
-    /// A reply that comes after its tokens have expired sets it.
+    /// It is set when the reply to a request comes after its tokens have expired, and when a request has no outcome for
+    /// the length of a lease.
     pub(super) slow_until: u64,
-    /// The number of the last joint take.
+    /// The number of the last joint take (a take for all waiting checks).
     pub(super) joint_seq: u64,
-    /// The joint take in flight.
+    /// The joint take (a take for all waiting checks) that is in flight.
     pub(super) joint: Option<OpenCommand>,
-    /// The tokens of the last joint takes that no check has taken yet.
+    /// The tokens of joint takes (takes for all waiting checks) that no check has taken yet.
     pub(super) joint_tokens: JointTokens,
-    /// The tokens needed by checks that wait for the request or joint take in flight.
+    /// The tokens needed by the checks that wait for the command in flight.
     pub(super) joined: u64,
-    /// The tokens that waiting checks needed, but that the last request or joint take did not bring.
+    /// The tokens that waiting checks needed, but that the reply to their command did not bring.
     pub(super) unmet: u64,
-    /// Whether the last command was lost.
+    /// Whether the server counts as failing, because a command was lost and no later one has got a reply.
     pub(super) is_failing: bool,
-    /// Whether a check found too few tokens since the last request.
+    /// Whether a check found too few tokens in the lease since the last request for more.
     pub(super) ran_dry: bool,
-    /// The number of tokens up to which the last request was to fill the lease.
+    /// The number of tokens that the lease should have held after the last request.
+    ///
+    /// It is 0 if no request was made since the subject began to lease, or since a command was lost.
     pub(super) last_target: u32,
-    /// The number of leased tokens left at which a request for more is sent.
+    /// The number of tokens left in the lease at which a request for more is sent.
     pub(super) low: u32,
-    /// How long the last request took from sending to reply, in µs.
+    /// The time from the last request for leased tokens to its reply, in µs.
     pub(super) round_trip: u64,
-    /// The tokens in the lease when it was last read, plus the refunds since then.
+    /// The tokens that the lease held when it was last read, plus the refunds since then.
     pub(super) looked_at: u32,
-    /// The last time at which a read of the lease found that tokens were spent or had run out.
+    /// The last time at which a read of the lease showed that tokens were spent or ran out.
     pub(super) idle_since: u64,
     pub(super) bookings: Bookings,
-    /// When the first of the bookings was made.
+    /// The time of the first booking (a charge or refund) that is not sent yet.
     pub(super) booked_since: u64,
     /// The tokens per second that this process uses.
     tokens: OwnRate,
     /// The checks per second of this process.
     checks: OwnRate,
-    /// The average cost of a check when the subject began to lease, at least 1.
+    /// The average cost of a check when the subject began to lease, in tokens; at least 1.
     usual_cost: u64,
-    /// The version of each limit, and when it is full, by the newest reply.
+    /// The version of each limit and the time at which it is full, from the newest reply.
     ///
-    /// Commands send both back, so that the script notices if the server has lost the limit.
+    /// Commands send both to the server. So the script notices whether the server has lost its memory of the limit.
     seen: Box<[Sighting]>,
 }
 
@@ -153,16 +164,16 @@ impl Ledger {
         }
     }
 
-    /// Counts a check that the server decides, and returns whether to lease.
+    /// Counts a check that the server decides, and returns whether the subject should lease.
     ///
-    /// A lease is worthwhile if checks are frequent and the server answers fast enough.
+    /// It should if checks are frequent and the server answered fast enough lately.
     pub(super) fn count_check(&mut self, n: u32, now: u64) -> bool {
         self.tokens.count(n.into(), now);
         self.checks.count(1, now);
         self.checks.at(now) >= BUSY && now >= self.slow_until
     }
 
-    /// Starts to decide checks by a lease.
+    /// Starts to decide checks by leased tokens.
     pub(super) fn begin_to_lease(&mut self, now: u64) {
         self.mode = Mode::Leasing;
         self.usual_cost = (self.tokens.at(now) / self.checks.at(now).max(1)).max(1);
@@ -175,13 +186,13 @@ impl Ledger {
         self.checks = OwnRate::default();
     }
 
-    /// Stops leasing for a while, because replies come too late for leases.
+    /// Stops leasing for a while, because replies come too late to use their tokens.
     pub(super) fn give_up_leasing(&mut self, now: u64) {
         self.stop_leasing();
         self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
-    /// Returns the earliest time of the next request.
+    /// Returns the earliest time of the next usual request for leased tokens.
     pub(super) fn request_from(&self) -> u64 {
         self.ask_from.max(self.budget.next_from())
     }
@@ -191,7 +202,7 @@ impl Ledger {
         !self.ran_dry && self.tokens.at(now) < QUIET * self.usual_cost
     }
 
-    /// Notes that the lease holds `held` tokens, and counts the tokens that were spent since the last look.
+    /// Notes that the lease holds `held` tokens, and counts the tokens spent since the last look as used.
     pub(super) fn look(&mut self, held: u32, now: u64) {
         let spent = self.looked_at.saturating_sub(held);
         if spent > 0 || self.ran_dry {
@@ -203,8 +214,9 @@ impl Ledger {
 
     /// Returns how many tokens the lease should hold after the next request.
     ///
-    /// The target covers the rate of this process and the waiting checks. If the lease ran out of tokens, the measured rate is too
-    /// low, so the target is at least twice the last one. It is at most this process's share of what may be leased.
+    /// The number covers the rate of this process and the waiting checks. If the lease ran dry, the measured rate was
+    /// too low, so the number is at least twice the last one. It is at most this process's share of the tokens that may
+    /// be leased, unless the check of `n` tokens needs more.
     pub(super) fn target(&self, plan: &Plan, n: u32, now: u64) -> u32 {
         let leased = self.others.saturating_add(self.counted);
         let target = plan.target(self.tokens.at(now).max(8 * self.usual_cost), leased, self.others, self.length);
@@ -212,17 +224,17 @@ impl Ledger {
         target.max(doubled).max(self.waiting(n)).min(plan.share(self.others)).max(n).min(plan.most_held())
     }
 
-    /// Returns how many tokens the waiting checks need: at least the `n` of the current one.
+    /// Returns how many tokens the waiting checks need, and at least the `n` of the current check.
     pub(super) fn waiting(&self, n: u32) -> u32 {
         u32::try_from(self.unmet).unwrap_or(u32::MAX).max(n)
     }
 
-    /// Returns whether a command is in flight whose outcome a check can wait for.
+    /// Returns whether a command is in flight that a check can wait for.
     pub(super) fn is_joinable(&self) -> bool {
         self.in_flight.is_some() || self.joint.is_some()
     }
 
-    /// Gives back the tokens of joint takes that no check took in time.
+    /// Books a refund of expired tokens, which joint takes brought and no check took in time.
     pub(super) fn give_back_ended(&mut self, now: u64) {
         let tokens = self.joint_tokens.ended(now);
         if tokens > 0 {
@@ -230,31 +242,35 @@ impl Ledger {
         }
     }
 
-    /// Returns whether a check of `n` tokens may ask before the usual time, if the bucket has `left` tokens.
+    /// Returns whether a check of `n` tokens may ask the server before the usual time.
     ///
-    /// The bucket must have the tokens that this process spends in 5 ms. The limit must also not be used up, because early requests
-    /// to a limit that denies anyway only add commands. A limit is used up if it was empty within the last second and has less than
-    /// `enough` now. (A limit can also be empty for a moment, when processes that the system had stopped run again together. Such a
-    /// limit soon has `enough`, so it does not count as used up.)
+    /// `left` is how many tokens the limit's bucket on the server has. There are two conditions:
+    ///
+    /// - The bucket has at least `n` tokens, and at least those that this process spends in 5 ms.
+    /// - The limit is not used up, because early requests to a limit that denies anyway only add commands. A limit is
+    ///   used up if it was empty within the last second and has less than `enough` now.
+    ///
+    /// (A limit can be empty for a moment when processes that the system had stopped run again together. Such a limit
+    /// soon has `enough` again, so it does not count as used up.)
     pub(super) fn may_ask_early(&self, n: u32, left: u32, enough: u32, now: u64) -> bool {
         let is_used_up = left < enough && self.emptied_at.is_some_and(|at| now.saturating_sub(at) < USED_UP);
         !is_used_up && u64::from(left) >= u64::from(n).max(self.tokens.at(now) / EARLY)
     }
 
-    /// Counts tokens that the server takes for a check while this process leases.
+    /// Counts the tokens that a check takes on the server while this process leases.
     pub(super) fn count_take(&mut self, n: u32, now: u64) {
         self.tokens.count(n.into(), now);
     }
 
     /// Counts the tokens that were spent while a request was in flight.
     ///
-    /// Without them the lease would hold `had` tokens, and it holds `held`.
+    /// The lease holds `held` tokens. It would hold `had` if none had been spent.
     pub(super) fn count_spent(&mut self, had: u32, held: u32, now: u64) {
         self.looked_at = had;
         self.look(held, now);
     }
 
-    /// Returns the number of tokens left at which the subject asks again, if the lease holds `held` now.
+    /// Returns the number of tokens left at which the next request is sent, if the lease holds `held` now.
     pub(super) fn low_of(&self, plan: &Plan, held: u32, now: u64) -> u32 {
         plan.low(self.tokens.at(now), self.round_trip, held)
     }
@@ -271,7 +287,7 @@ impl Ledger {
         self.bookings.add_refund(tokens);
     }
 
-    /// Notes the time of the first booking. Later ones do not postpone the command that carries it.
+    /// Notes the time of the first booking. It decides when all bookings are sent.
     fn note_booking(&mut self, now: u64) {
         if self.bookings.is_empty() {
             self.booked_since = now;
@@ -283,18 +299,19 @@ impl Ledger {
         self.tokens.at(now)
     }
 
-    /// Returns the limits, as commands carry them.
+    /// Returns the limits in the form in which commands carry them.
     pub(super) fn limits<'a>(&'a self, plan: &'a Plan) -> impl Iterator<Item = Limit> + 'a {
         plan.terms().iter().zip(&self.seen).map(|(&terms, &seen)| Limit { terms, seen })
     }
 
     /// Remembers what a reply says about each limit. `now` is the server's time of the reply.
     ///
-    /// A level with a lower version comes from an older reply and is ignored, unless the limit was full in between. Then the server
-    /// may have forgotten the limit, and its versions start anew.
+    /// A level is ignored if its version is not greater than the remembered one, because then it shows nothing newer.
+    /// But if the limit was full in between, the server may have forgotten it and started its versions anew. Then the
+    /// level counts.
     pub(super) fn see(&mut self, levels: &[Level], now: u64) {
         if let [level] = levels {
-            // `held` is at most the burst.
+            // `held` is at most the burst, so it fits.
             self.others = (level.held as u32).saturating_sub(self.counted);
         }
         for (seen, level) in self.seen.iter_mut().zip(levels) {
@@ -306,22 +323,22 @@ impl Ledger {
 
     /// Notes that a command was lost, and schedules the next one after the usual time.
     ///
-    /// The next request asks for no more than the process uses. A lease that ran dry doubles the next target, and it runs dry while
-    /// requests are lost. If each loss doubled the target, the first process to reach a recovered server would lease everything.
+    /// It also forgets the last target. A lease that ran dry doubles the next target, and leases run dry while requests
+    /// are lost. If each loss doubled the target, the first process to reach a recovered server would lease everything.
     pub(super) fn fail(&mut self, sent: u64, now: u64) {
         self.is_failing = true;
         self.last_target = 0;
-        // Until the next command the policy for a server that is gone decides. So the command goes out after the usual time, even
-        // if the limit was empty.
+        // Until the next command, the policy for a server that is gone decides checks. So the command goes out after
+        // the usual time, even if it was to wait longer because the limit was empty.
         let [least, most] = [sent, now].map(|time| time.saturating_add(PACE));
         self.ask_from = self.ask_from.clamp(least.min(most), most);
     }
 }
 
-/// Charges and refunds that no command has carried to the server yet.
+/// The charges and refunds that no command has carried to the server yet.
 ///
-/// The charge of a lost command is booked again, so it may count twice. A refund is sent once, so it may be lost. Neither admits a
-/// call beyond the limit.
+/// If a command is lost, its charge is booked again, so it may count twice. Its refund is not booked again, so it may
+/// be lost. Neither admits a call beyond the limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bookings {
     charge: u64,
@@ -344,9 +361,9 @@ impl Bookings {
         self.refund = self.refund.saturating_add(tokens);
     }
 
-    /// Takes out the bookings and returns the charge and the refund for the next command.
+    /// Removes the bookings, and returns the charge and the refund for the next command.
     ///
-    /// They offset each other, so at least one of them is 0.
+    /// The smaller of the two is subtracted from both, so at least one is 0.
     pub(super) fn send(&mut self) -> (u64, u64) {
         let both = self.charge.min(self.refund);
         let sent = (self.charge - both, self.refund - both);

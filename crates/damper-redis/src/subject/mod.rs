@@ -1,12 +1,15 @@
 //! One subject (a limit, or several that are decided together) as a process knows it.
 //!
-//! A [`Subject`] knows the tokens that the server has leased to this process, how fast the process uses tokens, and the last state
-//! of the limits on the server. It is a state machine without I/O. It says what to send. The caller sends it and reports the
-//! outcome. Any number of threads may use one subject.
+//! A subject is a state machine without I/O. It says which command to send to the server. The caller sends the command
+//! and reports its outcome. Any number of threads may use one [`Subject`]. It knows:
 //!
-//! A check that finds leased tokens takes them by one swap, without a lock. If the server said how long the limit has too few
-//! tokens, the process denies checks during this time, also without a lock. Everything else takes the subject's lock for a short
-//! time. Only commands are allocated while it is held.
+//! - the tokens that the server has leased to this process
+//! - how fast this process uses tokens
+//! - the last known state of the limits on the server
+//!
+//! A check that finds leased tokens takes them by one compare-and-swap, without a lock. If the server said for how long
+//! the limit has too few tokens, checks are denied during this time, also without a lock. Everything else takes the
+//! subject's lock for a short time. While the lock is held, nothing is allocated except commands.
 //!
 //! # The caller's part
 //!
@@ -24,33 +27,39 @@
 //! }
 //! ```
 //!
-//! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel the command.
-//!   It ends with exactly one of [`Subject::replied`], [`Subject::lost`], [`Subject::cancelled`] and [`Subject::unsent`], and then
-//!   wakes the joined checks.
-//! - Each subject with work to do has a task. The task calls [`Subject::due`] after each outcome, and at each time that
-//!   [`NextStep::At`] names, until `due` returns [`NextStep::Nothing`]. The caller starts the task again with the next command, and
-//!   when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
+//! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel
+//!   the command. The task reports the outcome to exactly one of [`Subject::replied`], [`Subject::lost`],
+//!   [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
+//! - Each subject with work to do has a second task. This one calls [`Subject::due`] after each outcome, and at each
+//!   time that [`NextStep::At`] names. It ends when `due` returns [`NextStep::Nothing`]. The caller starts it again
+//!   with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
 //!
 //! # Leases
 //!
-//! A process spends leased tokens until 7/8 of the lease have passed since it sent its request, by its own clock. The server
-//! counts the lease from the arrival of the request, so the process stops first. One word has the tokens and the time at which they
-//! expire: `ExpiringLease` of damper-core (`limit/expiring_lease.rs`). Requests and replies are numbered, and a late reply changes
-//! nothing.
+//! A process may spend leased tokens until 7/8 of the lease have passed on its own clock. The time counts from when the
+//! process sent its request. The server counts the lease from when the request arrived, so the process always stops
+//! first. The tokens and the time at which they expire are in one word: `ExpiringLease` of damper-core
+//! (`limit/expiring_lease.rs`). Requests and replies are numbered, and a late reply changes nothing.
 //!
 //! # Other callers of the same limit
 //!
-//! A process that floods a limit takes the tokens of the others, as in any shared bucket. A limit for each client prevents that.
-//! With leases the others lose less, because such a process asks for tokens some 50 times a second, and not with each check.
-//! `tests/day.rs` simulates a day of a limit with 20 tokens a second and a burst of 200, four ordinary processes, and a batch job
-//! that at times asks for five times the limit. While the job runs, the ordinary callers are denied 40 % of their checks, and 86 %
-//! if the server decides each check. Without the job they are denied none.
+//! A process that floods a limit takes tokens away from the others, as in any shared bucket. A limit for each client
+//! prevents that. With leases the others lose less, because such a process asks for tokens about 50 times a second
+//! instead of once for each check.
 //!
-//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of those that the others do not hold. While
-//! most of these tokens are leased, it holds no more than it spends until its next request. If each process took all it could get,
-//! the first ones would renew their leases for ever and the others would get nothing: of four processes with equal demand, two got
-//! everything. `tests/promises.rs` simulates three processes that each ask for a tenth of the limit, beside one that asks for five
-//! times the limit. The three get four fifths of their demand, and all of it if the burst is a second of the rate.
+//! `tests/day.rs` simulates a day of a limit with 20 tokens a second and a burst of 200. The limit is used by four
+//! ordinary processes, and by a batch job that at times asks for five times the limit. While the job runs, 40 % of the
+//! ordinary checks are denied. Without leases, when the server decides each check, 86 % are denied. While the job does
+//! not run, fewer than one check in a thousand is denied.
+//!
+//! Busy processes share the tokens that may be leased. Each holds at most nine tenths of those that the others do not
+//! hold. While most of these tokens are leased, a process holds no more than it spends until its next request. If each
+//! process took all it could get, the first ones would renew their leases for ever, and the others would get nothing.
+//! (Without this bound, two of four processes with equal demand got everything.)
+//!
+//! `tests/promises.rs` simulates three processes that each ask for a tenth of the limit, beside one that asks for five
+//! times the limit. The three get four fifths of their demand. They get all of it if the burst is what the rate brings
+//! in a second.
 
 // | file | idea |
 // |---|---|
@@ -95,16 +104,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 ///
 /// # Memory ordering
 ///
-/// The subject's lock synchronizes the threads that use it. The fast path takes no lock: a thread that spends leased tokens never
-/// reads a time from before they were granted.
+/// The subject's lock synchronizes the threads that use it. A thread that spends leased tokens takes no lock. It reads
+/// the clock only after these tokens were granted.
 #[derive(Debug)]
 pub struct Subject<C> {
     lease: ExpiringLease,
-    /// The number of leased tokens left at which a request for more is sent; 0 while none can be sent.
+    /// The number of leased tokens left at which more are requested; 0 while no request can be sent.
     low: AtomicU32,
     /// The tokens left on the server, as of the last reply.
     ///
-    /// If there are several limits, the one with the fewest tokens counts. Before the first reply all count as full.
+    /// A take that is sent while leasing is subtracted at once. If there are several limits, the one with the fewest
+    /// tokens counts. Before the first reply all limits count as full.
     elsewhere: AtomicU32,
     /// The tick at which all buckets on the server are full, as of the last reply.
     full_at: AtomicU64,
@@ -118,10 +128,10 @@ pub struct Subject<C> {
     ledger: Mutex<Ledger>,
 }
 
-/// The supply of leased tokens after a spend.
+/// Whether the lease needs more tokens after a spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Supply {
-    /// The lease needs no request yet.
+    /// The lease needs no more tokens yet.
     Enough,
     /// So few tokens are left that [`Subject::ask_ahead`] may have a command to send.
     Low,
@@ -141,8 +151,8 @@ pub struct Holdings {
 impl<C: Clock> Subject<C> {
     /// Creates a subject that knows nothing of the server yet.
     ///
-    /// `seed` must differ between processes, so that their requests do not stay in step. The clock is read only for its frequency.
-    /// All subjects of a limiter share the plan.
+    /// All subjects of a limiter share the plan. `seed` must differ between processes, so that they do not send their
+    /// requests at the same times. `new` reads only the frequency of the clock, not the time.
     pub fn new(plan: Arc<Plan>, seed: u64, clock: C) -> Self {
         Self {
             lease: ExpiringLease::new(clock.frequency()),
@@ -159,10 +169,10 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Decides on `n` tokens now, or returns what has to be sent first.
+    /// Decides on `n` tokens now, or returns what has to be done first.
     ///
-    /// It takes no lock while there are leased tokens, or while the process knows that the limit has too few. It never waits for
-    /// the server.
+    /// It never waits for the server. It takes no lock in two cases: there are enough leased tokens, or the process
+    /// knows that the limit has too few tokens.
     #[inline]
     pub fn check(&self, n: u32) -> Answer {
         match self.spend(n) {
@@ -172,16 +182,16 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Takes `n` tokens from the lease if it holds them: the fast path of [`check`](Self::check).
+    /// Takes `n` tokens from the lease if it holds them. This is the fast path of [`check`](Self::check).
     #[inline]
     pub fn spend(&self, n: u32) -> Option<(Allowed, Supply)> {
         let spent = self.lease.spend(n, &self.clock)?;
-        // ORDERING: Relaxed. The value is a hint: a thread that reads an older one asks earlier or later.
+        // ORDERING: Relaxed. The value is a hint: a thread that reads an older one requests tokens earlier or later.
         let left = if spent.left > self.low.load(Ordering::Relaxed) { Supply::Enough } else { Supply::Low };
         Some((self.allowed(spent), left))
     }
 
-    /// Decides on `n` tokens that the lease does not hold: the rest of [`check`](Self::check).
+    /// Decides on `n` tokens that the lease does not hold. This is the slow path of [`check`](Self::check).
     #[cold]
     pub fn check_without_lease(&self, n: u32) -> Answer {
         if n == 0 {
@@ -219,14 +229,16 @@ impl<C: Clock> Subject<C> {
         if fits { self.ask_for_more(&mut ledger, n, now) } else { self.ask_for_one(&mut ledger, n, now) }
     }
 
-    /// Asks for the tokens of a check that a lease can hold.
+    /// Asks the server for the tokens of a check that a lease can hold.
     ///
-    /// An empty limit is a reason to deny, and an empty lease is not. So while the limit has tokens, as of the last reply, the
-    /// request goes out before its usual time. If a lease cannot hold the tokens that all waiting checks need, a *joint take* is
-    /// sent instead: one command by which the server takes these tokens. Joint takes have a budget of extra commands, because with
-    /// many processes and a small burst a lease brings only two or three tokens.
+    /// A check should be denied only if the limit is empty, not because the lease is. So while the limit has tokens as
+    /// of the last reply, the request for leased tokens goes out before its usual time.
+    ///
+    /// The lease may be unable to hold the tokens that all waiting checks need. With many processes and a small burst
+    /// it brings only two or three. Then a *joint take* is sent instead: one command by which the server takes these
+    /// tokens. For joint takes there is a budget of extra commands.
     fn ask_for_more(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
-        // ORDERING: Relaxed, as in `allowed`.
+        // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         let has_tokens = ledger.may_ask_early(n, elsewhere, self.plan.largest_cost() / 8, now);
         if ledger.is_joinable() {
@@ -234,7 +246,7 @@ impl<C: Clock> Subject<C> {
         }
         let ask_from = ledger.request_from();
         let waiting = ledger.waiting(n);
-        // If other processes hold too many of the tokens that may be leased, a lease brings too few for the waiting checks.
+        // If other processes hold too many of the leasable tokens, a request brings too few for the waiting checks.
         let is_enough = !ledger.is_blocked && waiting <= self.plan.share(ledger.others);
         let is_early = has_tokens && !ledger.is_failing && is_enough && now >= ledger.budget.next_from();
         if now >= ask_from || is_early {
@@ -249,15 +261,16 @@ impl<C: Clock> Subject<C> {
             return Answer::Ask(self.joint_take(ledger, waiting.min(elsewhere).max(n), is_extra, now));
         }
         let held = self.lease.held(&self.clock);
-        // The check can succeed when the limit has tokens again and the next request has brought them.
+        // After `wait` the limit has tokens again, and the next request can bring them.
         let wait = ask_from.max(ledger.empty_until) - now;
-        // If the limit has tokens here, it is the budget that allows no command yet. Then only leased tokens can be spent.
+        // `reachable` is the largest cost that may succeed before that. If the limit has tokens, only the budget
+        // forbids a command, so a check can only spend leased tokens.
         let reachable = if has_tokens { held } else { held.max(elsewhere) };
         self.gate.close_until(reachable.saturating_add(1), now, wait, ask_from);
         Answer::Denied(self.denied(n, Some(wait)))
     }
 
-    /// Asks the server to decide a check whose cost exceeds what a lease can hold.
+    /// Asks the server to decide a check of more tokens than a lease can hold.
     fn ask_for_one(&self, ledger: &mut Ledger, n: u32, now: u64) -> Answer {
         if ledger.is_failing && now < ledger.ask_from {
             return Answer::Down;
@@ -267,16 +280,17 @@ impl<C: Clock> Subject<C> {
             return Answer::Denied(self.denied(n, Some(from - now)));
         }
         ledger.count_take(n, now);
-        // ORDERING: Relaxed, as in `allowed`. Only threads that hold the lock write the value.
+        // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it. So no other store
+        // comes between this load and the store.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         self.elsewhere.store(elsewhere.saturating_sub(n), Ordering::Relaxed);
         Answer::Ask(self.take(ledger, n))
     }
 
-    /// Counts a check of `n` tokens that waits after [`Answer::Join`], so that the next request asks for it too.
+    /// Counts a check of `n` tokens that waits after [`Answer::Join`].
     ///
-    /// The caller must already listen for the outcome. Returns false if the outcome is there already, and then the caller checks
-    /// again at once.
+    /// The next command then asks for the tokens of this check too. The caller must already listen for the outcome of
+    /// the command in flight. Returns false if none is in flight any more. Then the caller checks again at once.
     #[must_use]
     pub fn join(&self, n: u32) -> bool {
         let mut ledger = self.ledger();
@@ -287,13 +301,13 @@ impl<C: Clock> Subject<C> {
         is_in_flight
     }
 
-    /// Returns the request for more tokens after [`Answer::Low`], if it is time for one.
+    /// Returns the request for more leased tokens after [`Answer::Low`], if it is time for one.
     #[cold]
     pub fn ask_ahead(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         let now = self.now();
         self.give_up_overdue(&mut ledger, now);
-        // ORDERING: Relaxed, as in `check`.
+        // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(0, Ordering::Relaxed);
         if ledger.mode == Mode::PerCheck || ledger.is_joinable() || now < ledger.request_from() {
             return None;
@@ -303,6 +317,8 @@ impl<C: Clock> Subject<C> {
     }
 
     /// Returns the next step that the subject needs even if no check comes.
+    ///
+    /// The caller then sends a command, calls `due` again later, or does nothing.
     pub fn due(&self) -> NextStep {
         let mut ledger = self.ledger();
         let now = self.now();
@@ -324,14 +340,14 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Returns whether [`due`](Self::due) has nothing to do until the next check.
+    /// Returns whether [`due`](Self::due) has nothing to do until the next check, charge or refund.
     pub fn is_settled(&self) -> bool {
         let ledger = self.ledger();
         let has_none = ledger.bookings.is_empty() && ledger.joint_tokens.until().is_none();
         ledger.mode == Mode::PerCheck && has_none && !ledger.is_joinable()
     }
 
-    /// Returns the next step of a lease: give it back, renew it or wait.
+    /// Returns the next step while leasing: give the lease back, renew it or wait.
     fn due_of_lease(&self, ledger: &mut Ledger, now: u64) -> NextStep {
         let held = self.lease.held(&self.clock);
         ledger.look(held, now);
@@ -341,8 +357,8 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return NextStep::Send(self.request(ledger, 0));
         }
-        // The lease is renewed before tokens that are still needed expire, and early enough that the request carries the bookings
-        // in time.
+        // The lease is renewed before its tokens expire. The request also carries the charges and refunds not sent yet,
+        // so it is sent earlier if these are due earlier.
         let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
         if !ledger.bookings.is_empty() {
             renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
@@ -351,13 +367,14 @@ impl<C: Clock> Subject<C> {
             let target = ledger.target(&self.plan, 1, now);
             return NextStep::Send(self.request(ledger, target));
         }
-        // ORDERING: Relaxed, as in `check`.
+        // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
         if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.request_from()) }
     }
 
-    /// Books tokens that were used without being taken: from the lease, or with the next command.
+    /// Charges tokens that were used without being taken.
     ///
+    /// They are taken from the lease if it holds as many. Otherwise the next command carries the charge to the server.
     /// Returns the step that says when to call [`due`](Self::due).
     pub fn charge(&self, tokens: u32) -> NextStep {
         if self.lease.spend(tokens, &self.clock).is_some() {
@@ -368,13 +385,14 @@ impl<C: Clock> Subject<C> {
         self.due_of_bookings(&ledger)
     }
 
-    /// Gives back tokens that were taken and not used: to the lease, or with the next command.
+    /// Gives back tokens that were taken and not used.
     ///
-    /// The lease accepts no more than the server still counts as leased. Returns the step that says when to call
-    /// [`due`](Self::due).
+    /// They go to the lease, up to the number of tokens that the server counts as leased. The next command carries the
+    /// rest to the server. Returns the step that says when to call [`due`](Self::due).
     pub fn refund(&self, tokens: u32) -> NextStep {
         let mut ledger = self.ledger();
-        // The lock is held, so that no request reads the lease at the same time and reports fewer tokens than it has afterwards.
+        // Without the lock, a request could report the lease's tokens to the server just before this refund. The server
+        // would then count fewer tokens as leased than the lease holds.
         let refunded = self.lease.refund(tokens, ledger.counted, &self.clock);
         ledger.looked_at = ledger.looked_at.saturating_add(refunded);
         if refunded == tokens {
@@ -384,9 +402,9 @@ impl<C: Clock> Subject<C> {
         self.due_of_bookings(&ledger)
     }
 
-    /// Returns the step to call [`due`](Self::due) when the bookings have to go to the server.
+    /// Returns the step to call [`due`](Self::due) when the charges and refunds have to go to the server.
     fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
-        // The lease may need a step before that. The subject's task then calls `due` earlier.
+        // If the lease needs a step before that, the subject's task calls `due` earlier anyway.
         self.at(ledger.booked_since.saturating_add(IDLE))
     }
 
@@ -404,7 +422,9 @@ impl<C: Clock> Subject<C> {
         })
     }
 
-    /// Returns the last command of a process, which gives back the lease and carries the bookings.
+    /// Returns the last command of a process, or `None` if there is nothing to tell the server.
+    ///
+    /// It gives back the lease, and carries the charges and refunds that were not sent yet.
     pub fn retire(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         ledger.give_back_ended(u64::MAX);
@@ -425,7 +445,9 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Makes a command that takes `n` tokens from each limit and carries the bookings.
+    /// Makes a command that takes `n` tokens from each limit.
+    ///
+    /// The command carries the charges and refunds not sent yet.
     fn take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
         if ledger.mode == Mode::Leasing {
             ledger.budget.count(self.now());
@@ -433,7 +455,7 @@ impl<C: Clock> Subject<C> {
         self.uncounted_take(ledger, n)
     }
 
-    /// Makes the command of [`take`](Self::take), without counting it in the budget.
+    /// Makes the command of [`take`](Self::take), but does not count it in the budget of commands.
     fn uncounted_take(&self, ledger: &mut Ledger, n: u32) -> Box<Dispatch> {
         let sent = self.clock.now();
         let (charge, refund) = ledger.bookings.send();
@@ -444,9 +466,9 @@ impl<C: Clock> Subject<C> {
         })
     }
 
-    /// Makes a command that takes tokens for all waiting checks.
+    /// Makes a joint take: a command that takes `cost` tokens for all waiting checks.
     fn joint_take(&self, ledger: &mut Ledger, cost: u32, is_extra: bool, now: u64) -> Box<Dispatch> {
-        // ORDERING: Relaxed, as in `ask_for_one`.
+        // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         self.elsewhere.store(elsewhere.saturating_sub(cost), Ordering::Relaxed);
         if is_extra {
@@ -462,16 +484,16 @@ impl<C: Clock> Subject<C> {
         dispatch
     }
 
-    /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond `target`.
+    /// Makes a request that fills the lease up to `target` tokens, or gives back the tokens beyond them.
     fn request(&self, ledger: &mut Ledger, target: u32) -> Box<Dispatch> {
-        // The clock is read first, because the granted tokens are valid for a time that starts with this reading.
+        // The clock is read before the request is sent, because the validity of the granted tokens begins at `sent`.
         let sent = self.clock.now();
         let now = self.scale.micros(sent);
         ledger.budget.count(now);
         ledger.look(self.lease.held(&self.clock), now);
         let report = self.lease.report(target, &self.clock);
-        // Once the server has the request, it counts no more than `unspent` as leased. So a refund must not lift the lease above
-        // that.
+        // Once the server has the request, it counts no more than `unspent` tokens as leased. So a refund must not
+        // raise the lease above this number.
         (ledger.counted, ledger.looked_at) = (report.unspent, report.unspent);
         ledger.seq += 1;
         let wanted = target.saturating_sub(report.unspent);
@@ -479,7 +501,7 @@ impl<C: Clock> Subject<C> {
         (ledger.joined, ledger.unmet) = (0, 0);
         ledger.last_target = target;
         ledger.ran_dry = false;
-        // ORDERING: Relaxed, as in `check`.
+        // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(0, Ordering::Relaxed);
         let (charge, refund) = ledger.bookings.send();
         let ask = LeaseRequest {
@@ -491,7 +513,7 @@ impl<C: Clock> Subject<C> {
             charge,
             refund,
         };
-        // A subject that leases has one limit.
+        // A subject that leases has exactly one limit.
         let command = ledger.limits(&self.plan).next().map(|limit| Command::Lease(limit, ask));
         Box::new(Dispatch {
             command: command.unwrap_or(Command::Take(Vec::new())),
@@ -504,7 +526,7 @@ impl<C: Clock> Subject<C> {
         })
     }
 
-    /// Counts a command as lost if the caller has not reported its outcome within the length of a lease.
+    /// Counts a request or a joint take as lost if it has no outcome within the length of a lease.
     fn give_up_overdue(&self, ledger: &mut Ledger, now: u64) {
         if let Some(in_flight) = ledger.in_flight
             && now.saturating_sub(in_flight.since) >= self.plan.lease_micros()
@@ -524,17 +546,18 @@ impl<C: Clock> Subject<C> {
     /// Returns the permission of a check that took the tokens `spent`.
     #[inline]
     fn allowed(&self, spent: Spent) -> Allowed {
-        // ORDERING: Relaxed for both. Each value comes from the last reply, or an earlier one, and publishes nothing.
+        // ORDERING: Relaxed for both loads, because the values publish no other data. A value of an earlier reply only
+        // makes the answer less recent.
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(spent.at);
         self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
     }
 
-    /// Returns the refusal of a check for `n` tokens, which the limit will have after `wait` µs.
+    /// Returns the refusal of a check of `n` tokens that the limit will have after `wait` µs.
     ///
-    /// A wait of 0 means that `n` exceeds the burst, and `None` that the tokens never come.
+    /// A wait of 0 means that `n` exceeds the burst. `None` means that the tokens never come.
     fn denied(&self, n: u32, wait: Option<u64>) -> Denied {
-        // ORDERING: Relaxed, as in `allowed`.
+        // ORDERING: Relaxed, as in `allowed`: the values publish no other data.
         let remaining = self.elsewhere.load(Ordering::Relaxed).min(n.saturating_sub(1));
         let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(self.clock.now());
         let wait = wait.map(|wait| if wait == 0 { 0 } else { self.scale.ticks(wait).max(1) });
@@ -548,7 +571,8 @@ impl<C: Clock> Subject<C> {
 
     /// Locks the ledger.
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // No code under the lock panics. Even after a panic the lease would hold no more tokens than were granted.
+        // A poisoned lock is used anyway. No code under the lock panics, and even then the lease would hold no more
+        // tokens than were granted.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -559,7 +583,7 @@ impl<C: Clock> Subject<C> {
 
     /// Returns the step to call [`due`](Self::due) again at the time `micros`.
     fn at(&self, micros: u64) -> NextStep {
-        // One tick is added because both conversions round down.
+        // Both conversions (to µs and back to ticks) round down, so a tick is added. Otherwise `due` would come early.
         NextStep::At(self.scale.ticks(micros).saturating_add(1))
     }
 

@@ -1,4 +1,4 @@
-//! The outcomes of commands: what a subject learns from replies and losses.
+//! The effects on a subject of replies to its commands, and of lost commands.
 
 use super::Subject;
 use super::dispatch::{CommandKind, Dispatch, Outcome, Ticket};
@@ -19,12 +19,13 @@ const NEVER_FILLED: u64 = 1_000_000;
 impl<C: Clock> Subject<C> {
     /// Applies the reply to a command, and returns the outcome for the check that waits for it.
     ///
-    /// The reply to a request that the subject has given up is discarded, because the server may have taken its grant back.
+    /// The subject may have given up a request before its reply comes. Such a reply is discarded, because the server
+    /// may have taken its grant back.
     pub fn replied(&self, dispatch: Dispatch, reply: &Reply) -> Outcome {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
-        // Each outcome wakes all joined checks. Those that join again are counted again.
+        // Each outcome wakes all checks that wait by `join`. Those that wait again call `join` again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
             self.lose(&mut ledger, &ticket, now);
@@ -53,11 +54,12 @@ impl<C: Clock> Subject<C> {
                         let (granted, kept) = (grant.granted.min(wanted), grant.kept.min(unspent));
                         let grant =
                             Grant { granted, kept, length: grant.length.min(self.plan.lease_micros()), ..grant };
-                        // The sum of the tokens is at most the burst.
+                        // The server leases at most the burst, so the sum does not saturate.
                         ledger.counted = kept.saturating_add(granted);
                         self.see(&mut ledger, reply, now);
-                        // `see` counts tokens that processes may still hold from before the server lost the limit, and
-                        // `grant.leased` does not. So such tokens do not reduce this process's share.
+                        // `see` also counts tokens that processes may hold from before the server lost the limit. They
+                        // must not reduce this process's share. So `others` is set again from `grant.leased`, which
+                        // leaves them out.
                         ledger.others = (grant.leased as u32).saturating_sub(ledger.counted);
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                         ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
@@ -77,7 +79,7 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command got no reply.
     ///
-    /// Its refund is lost, and its charge goes with the next command. Tokens of a take count as taken.
+    /// Its refund is lost, and its charge goes with the next command. Tokens that it was to take count as taken.
     pub fn lost(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
@@ -87,7 +89,8 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that the caller of a check was cancelled before the reply came.
     ///
-    /// The command counts as [`lost`](Self::lost). But if it is a take, the server does not count as failing.
+    /// If the command is a take for one check, its refund is lost, and its charge goes with the next command. Unlike a
+    /// [`lost`](Self::lost) command, it does not make the server count as failing. Any other command counts as lost.
     pub fn cancelled(&self, dispatch: Dispatch) {
         if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
@@ -100,8 +103,8 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command was never sent.
     ///
-    /// Its charge and its refund go with the next command, and the server does not count as failing. Leased tokens that the command
-    /// was to give back are lost.
+    /// Its charge and its refund go with the next command. The server does not count as failing. If the command was to
+    /// give back leased tokens, they are lost.
     pub fn unsent(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
@@ -109,7 +112,7 @@ impl<C: Clock> Subject<C> {
         ledger.joined = 0;
         match ticket.kind {
             CommandKind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
-            // The budget counts takes only while leasing.
+            // Only takes that are made while leasing are counted in the budget.
             CommandKind::Take { .. } if ledger.mode == Mode::PerCheck => {}
             _ => ledger.budget.uncount(),
         }
@@ -123,7 +126,7 @@ impl<C: Clock> Subject<C> {
         end_joint_take(&mut ledger, &ticket);
     }
 
-    /// Applies the reply to a joint take: keeps its tokens for the waiting checks.
+    /// Applies the reply to a joint take: keeps its tokens for the waiting checks if the server took any.
     fn taken_jointly(&self, ledger: &mut Ledger, ticket: &Ticket, cost: u32, status: Status, now: u64) {
         ledger.is_failing = false;
         end_joint_take(ledger, ticket);
@@ -133,19 +136,24 @@ impl<C: Clock> Subject<C> {
             ledger.give_back_ended(now);
             self.gate.reopen();
         } else {
-            // ORDERING: Relaxed, as in `Subject::allowed`.
+            // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it.
             let is_empty = self.elsewhere.load(Ordering::Relaxed) == 0;
             ledger.emptied_at = if is_empty { Some(now) } else { ledger.emptied_at };
         }
     }
 
-    /// Books the charge of a lost command again, and notes the loss if the command was still in flight.
+    /// Books the charge of a lost command again.
+    ///
+    /// The server then counts as failing if the command is one of these:
+    ///
+    /// - a request for leased tokens or a joint take that was still in flight
+    /// - a take for one check, while leasing
     fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
         ledger.owe(ticket.charge, now);
         let sent = self.scale.micros(ticket.sent);
         match ticket.kind {
             CommandKind::Lease { seq, .. } => {
-                // The subject may have given this request up before, and another one may be in flight by now.
+                // The subject may have given this request up, and another one may be in flight by now.
                 if ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq) {
                     ledger.in_flight = None;
                     ledger.fail(sent, now);
@@ -161,7 +169,7 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Applies the grant of a request to the lease.
+    /// Applies the reply to a request for leased tokens: renews the lease.
     fn granted(&self, ledger: &mut Ledger, ticket: &Ticket, grant: Grant, reply: &Reply, now: u64) {
         let CommandKind::Lease { unspent, wanted, .. } = ticket.kind else { return };
         let validity = validity(grant.length);
@@ -181,7 +189,7 @@ impl<C: Clock> Subject<C> {
             ledger.emptied_at = Some(now);
         }
         if held == 0 && wanted > 0 {
-            // The limit has no tokens to grant until `empty` has passed.
+            // The limit has no tokens to grant until `empty` has passed, so an earlier request would bring none.
             ledger.ask_from = ledger.ask_from.max(now.saturating_add(empty.min(LONGEST_SILENCE)));
         }
         ledger.low = ledger.low_of(&self.plan, held, now);
@@ -189,7 +197,7 @@ impl<C: Clock> Subject<C> {
             ledger.give_up_leasing(now);
         }
         let low = if ledger.mode == Mode::Leasing { ledger.low } else { 0 };
-        // ORDERING: Relaxed, as in `Subject::check`.
+        // ORDERING: Relaxed, because `low` is only a hint for `Subject::spend`.
         self.low.store(low, Ordering::Relaxed);
         if self.gate.cost() <= self.plan.most_held() {
             self.gate.reopen();
@@ -198,7 +206,9 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Opens the gate earlier if this reply shows that tokens were given back since the gate was closed.
+    /// Opens the gate earlier if the reply shows that tokens were given back since the gate was closed.
+    ///
+    /// The gate denies checks without asking the server.
     fn reopen_earlier(&self, reply: &Reply, now: u64) {
         let cost = self.gate.cost();
         if let Some(wait) = self.gate.closed_for(cost, now) {
@@ -210,23 +220,27 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Returns the outcome of a take, and closes the gate if it was denied.
+    /// Returns the outcome of a take for one check.
+    ///
+    /// If the take was denied, the gate denies later checks of this cost without asking the server.
     fn taken(&self, cost: u32, reply: &Reply, now: u64) -> Outcome {
         if reply.status == Status::Done {
-            // ORDERING: Relaxed, as in `Subject::allowed`.
+            // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it.
             let remaining = self.elsewhere.load(Ordering::Relaxed);
             let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(self.clock.now());
             return Outcome::Allowed(allowed_on(&self.clock, remaining, resets_in));
         }
         let wait = self.wait(cost, reply);
-        // A gate that is closed for a smaller cost denies this cost too, so it stays as it is.
+        // If the gate is closed already for this cost or a smaller one, it stays as it is.
         if self.gate.closed_for(cost, now).is_none() {
             self.gate.close(cost, now, wait.unwrap_or(NEVER_FILLED));
         }
         Outcome::Denied(self.denied(cost, wait.map(|wait| wait.max(1))))
     }
 
-    /// Returns how long after the reply all limits have `n` tokens, in µs; `None` if one of them never will.
+    /// Returns how long after the reply all limits have `n` tokens, in µs.
+    ///
+    /// It is `None` if one of the limits never has them.
     fn wait(&self, n: u32, reply: &Reply) -> Option<u64> {
         let limits = self.plan.terms().iter().zip(&reply.levels);
         limits
@@ -234,7 +248,7 @@ impl<C: Clock> Subject<C> {
             .try_fold(0, |longest, wait| wait.map(|wait| wait.max(longest)))
     }
 
-    /// Remembers the levels of a reply, for the next command and for the numbers in answers.
+    /// Remembers the levels in a reply. Later commands and answers use them.
     fn see(&self, ledger: &mut Ledger, reply: &Reply, now: u64) {
         ledger.see(&reply.levels, reply.now);
         let limits = || self.plan.terms().iter().zip(&reply.levels);
@@ -242,13 +256,13 @@ impl<C: Clock> Subject<C> {
         let resets_in =
             limits().map(|(terms, level)| level.resets_in(terms, reply.now).map_or(u64::MAX, micros_of)).max();
         let full_at = now.saturating_add(resets_in.unwrap_or(0));
-        // ORDERING: Relaxed, as in `Subject::allowed`.
+        // ORDERING: Relaxed, because the values publish no other data. Loads without the lock may see older values.
         self.elsewhere.store(remaining.unwrap_or(0), Ordering::Relaxed);
         self.full_at.store(self.scale.ticks(full_at), Ordering::Relaxed);
     }
 }
 
-/// Ends a joint take. Returns false if the subject has given it up before.
+/// Ends the joint take in flight if `ticket` belongs to it, and returns whether it does.
 fn end_joint_take(ledger: &mut Ledger, ticket: &Ticket) -> bool {
     let CommandKind::JointTake { seq, .. } = ticket.kind else { return false };
     ledger.joint.take_if(|joint| joint.seq == seq).is_some()

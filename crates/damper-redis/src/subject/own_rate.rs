@@ -1,14 +1,15 @@
 //! The rate at which this process uses a limit.
 
-/// The time over which tokens are counted before they change the rate, in µs.
+/// The shortest period after which the counted tokens change the rate, in µs.
 const WINDOW: u64 = 100_000;
 
-/// The time without a count after which the rate is forgotten, in µs.
+/// How long after the start of the last period the rate is forgotten, in µs.
 const FORGET: u64 = 1_000_000;
 
-/// A rate per second, measured by counting.
+/// A rate per second, measured by counting tokens in periods of at least 100 ms.
 ///
-/// The last 100 ms make up half of the rate, the 100 ms before that a quarter, and so on.
+/// At the end of a period the new rate is the mean of the old rate and the rate in that period. So the newest period
+/// makes up half of the rate, the one before it a quarter, and so on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OwnRate {
     rate: u64,
@@ -30,7 +31,9 @@ impl OwnRate {
         self.counted = self.counted.saturating_add(tokens);
     }
 
-    /// Returns the rate per second at the time `now`. A faster rate shows at once, a slower one step by step.
+    /// Returns the rate per second at the time `now`.
+    ///
+    /// A rise shows at once, because the running period counts too. A fall shows step by step, as periods end.
     pub(super) fn at(&self, now: u64) -> u64 {
         let elapsed = now.saturating_sub(self.since);
         if elapsed >= FORGET { 0 } else { self.rate.max(per_second(self.counted, elapsed.max(WINDOW))) }

@@ -5,7 +5,8 @@ use damper::gate::{Ending, PerKey};
 use damper::retry::EveryErr;
 use damper::tower::{ClassifyResult, GateLayer, GateService};
 use damper::{
-    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, RateLimiter,
+    BreakerConfig, CallError, CircuitBreaker, CircuitOpen, Denied, KeyedCircuitBreaker, ManualClock, Quota, Ramp,
+    RateLimiter,
 };
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -253,4 +254,49 @@ fn open_breaker_refuses_although_the_service_is_not_ready() {
     assert!(refusal(result).is_some());
     // The service is asked before the next call.
     assert!(service.poll_ready(&mut context).is_pending());
+}
+
+/// Readiness is asked before each call, and refuses most calls of an open breaker without a call.
+#[test]
+fn probe_that_hangs_blocks_a_service_for_max_half_open_only() {
+    let second = Duration::from_secs(1);
+    let config =
+        BreakerConfig::builder().failure_threshold(1).cooldown(second).max_half_open(2 * second).build().unwrap();
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let answers = service_fn(|query: Option<Query>| async move {
+        match query {
+            Some(query) => answer(query).await,
+            None => pending().await,
+        }
+    });
+    let mut service = GateLayer::new(&breaker).layer(answers);
+    assert_eq!(call(&mut service, Some(BAD)), Err(CallError::Failed(ConnectionLost)));
+    clock.advance(second);
+    assert!(service.poll_ready(&mut Context::from_waker(Waker::noop())).is_ready());
+    let mut hung = pin!(service.call(None));
+    assert!(hung.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(refusal(call(&mut service, Some(GOOD))).is_some());
+    clock.advance(2 * second);
+    assert_eq!(refusal(call(&mut service, Some(GOOD))).unwrap().retry_after(), Some(second), "it opens again");
+    clock.advance(second);
+    assert_eq!(call(&mut service, Some(GOOD)), Ok("rows"));
+}
+
+#[test]
+fn share_of_a_ramp_passes_a_layer() {
+    let config =
+        BreakerConfig::builder().failure_threshold(1).ramp(Ramp::steps(Duration::from_secs(60))).build().unwrap();
+    let clock = ManualClock::new();
+    let breaker = CircuitBreaker::with_clock(config, &clock);
+    let mut service = GateLayer::new(&breaker).layer(service_fn(answer));
+    for _ in 0..8 {
+        breaker.trip();
+        clock.advance(Duration::from_secs(30));
+        assert_eq!(call(&mut service, GOOD), Ok("rows"), "the probe");
+        clock.advance(Duration::from_secs(45)); // the fifth step of six: a quarter
+        let passed = (0..1_000).filter(|_| call(&mut service.clone(), GOOD).is_ok()).count();
+        assert!(passed.abs_diff(250) <= 8, "{passed}");
+        clock.advance(Duration::from_secs(15));
+    }
 }

@@ -10,7 +10,7 @@ use crate::quota::{Plan, PlanClock};
 use crate::time::Clock;
 
 impl Table<ByPlan> {
-    /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
+    /// Creates a table for `capacity` keys, with `shared_words` words of memory for keys without a slot.
     pub(in crate::keyed) fn by_plan(
         capacity: usize,
         shared_words: usize,
@@ -19,8 +19,8 @@ impl Table<ByPlan> {
     ) -> Self {
         let others = [PlanClock::QUOTA; CLASSES - 1];
         let table = Self::new(PlanClock::QUOTA, Some(&others), PlanClock::START, capacity, shared_words, when_full);
-        // The classes of plans are the table's tiers. The fast path uses the line of the first class for all of them.
-        // This read starts that line, because there may never be a key of the first class.
+        // Each class of plans is a tier of the table. The fast path uses the first tier's line for all classes. Perhaps
+        // no call ever brings a plan of the first class, so this read starts that line.
         table.tiers.first.quota.read::<PlanClock>(clock);
         table
     }
@@ -44,7 +44,7 @@ impl Table<ByPlan> {
         self.take_planned_slow(key, demand, clock)
     }
 
-    /// Takes the tokens of a demand about which the fast path could not decide, or refuses it.
+    /// Takes the tokens that a call demands, or refuses it, after the fast path could not decide.
     #[cold]
     pub(in crate::keyed) fn take_planned_slow(
         &self,
@@ -52,8 +52,9 @@ impl Table<ByPlan> {
         demand: PlannedCheck<'_>,
         clock: &impl Clock,
     ) -> Result<(Fit, Receipt), Denied> {
-        // The tiers must know of this debt before a word with it is written. Otherwise another thread could mistake the
-        // word for one from before the clock stepped back, because it owes more than any word so far.
+        // The tiers have to know the deepest debt that this plan allows before a word with such a debt is written. A
+        // thread that reads a debt deeper than its tier knows of may conclude that the clock stepped back. It would
+        // then drop the debt.
         self.tiers.expect_debt_of(demand.plan.longest_debt());
         loop {
             let in_slot = self.take(key, demand, clock);
@@ -64,7 +65,7 @@ impl Table<ByPlan> {
         }
     }
 
-    /// Returns the refusal that a call of this key would get now, if any. Writes nothing.
+    /// Returns the refusal that this demand would get now, or `None` if it would be allowed. Writes nothing.
     pub(in crate::keyed) fn refusal_planned(
         &self,
         key: Fingerprint,
@@ -92,7 +93,9 @@ impl Table<ByPlan> {
         }
     }
 
-    /// Converts what a key owes from one plan to another, and returns whether it did.
+    /// Converts what a key owes under the plan `old` to a debt under the plan `new`.
+    ///
+    /// It returns whether the key's bucket changed. A key without a slot has no bucket that could change.
     pub(in crate::keyed) fn replan(&self, key: Fingerprint, old: &Plan, new: &Plan, clock: &impl Clock) -> bool {
         self.tiers.expect_debt_of(new.longest_debt());
         let replanned = self.visit(key, clock, |_, level, at| {
@@ -102,7 +105,7 @@ impl Table<ByPlan> {
         replanned.unwrap_or(false)
     }
 
-    /// Gives back `n` tokens that were taken, less what has been refilled since.
+    /// Gives back the `n` tokens of a receipt, except those that were refilled since the take.
     pub(in crate::keyed) fn roll_back_planned(
         &self,
         key: Fingerprint,
@@ -116,7 +119,7 @@ impl Table<ByPlan> {
         });
     }
 
-    /// Gives back `n` tokens of those that were taken, whatever has been refilled since.
+    /// Gives back up to `n` of the tokens of a receipt, even if they were refilled since the take.
     pub(in crate::keyed) fn refund_planned(
         &self,
         key: Fingerprint,

@@ -14,26 +14,28 @@ use crate::quota::{Plan, PlanClock};
 use crate::time::{Clock, Ticks};
 use core::time::Duration;
 
-/// A demand to take available tokens, or to take tokens in advance.
+/// A call's request to a bucket: to take available tokens, or to take tokens in advance.
 pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
     /// The bucket's answer when it allows the demand.
     type Allowed;
 
     type Answer<'a>;
 
-    /// Whether the demand, and not a tier's quota, says how deep a debt it may leave.
+    /// Whether the demand itself limits the debt that it may leave. Otherwise the tier's quota limits it.
     const BRINGS_ITS_DEPTH: bool = false;
 
     fn tokens(self) -> u32;
 
-    /// Returns the deepest debt that the demand may leave, in units of the line.
+    /// Returns the deepest debt that the demand may leave, in units of `A::Line`.
     ///
     /// It is called only if `BRINGS_ITS_DEPTH` is true.
     fn deepest_debt(self) -> u64 {
         0
     }
 
-    /// Decides about a level on the fast path; `None` leaves the decision to the slow path.
+    /// Decides on the fast path, from the *level*, the form in which a slot stores the bucket.
+    ///
+    /// It returns the bucket's new state, or the refusal. `None` leaves the decision to the slow path.
     #[inline]
     fn decide_straight(
         self,
@@ -59,23 +61,25 @@ pub(in crate::keyed) trait Demand<A: PerKey>: Copy {
 
     fn answer(allowed: Self::Allowed, taken: Grant<'_>) -> Self::Answer<'_>;
 
-    /// Returns whether an idle bucket would meet the demand, and would have fewer tokens afterwards.
+    /// Returns whether the demand would take tokens from a bucket that owes nothing.
+    ///
+    /// It returns `false` if that bucket would refuse the demand, or would not change.
     fn takes_tokens(self, line: &A::Line, at: u64, clock: &impl Clock) -> bool {
         let idle = A::idle(line, at);
         self.decide(line, idle, at, Debtor::Itself, clock).is_ok_and(|(after, _)| after != idle)
     }
 }
 
-/// The keys that took what a bucket owes.
+/// The keys that took the tokens that a bucket owes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::keyed) enum Debtor {
     /// The key of the call, or keys that share its bucket.
     Itself,
-    /// Another key, the owner of a slot that the call's key takes over together with the debt.
+    /// Another key. The key of the call takes over that key's slot together with the debt.
     Another,
 }
 
-/// The demand to take `n` tokens that are there, under the quota of the key's tier.
+/// The demand to take `n` available tokens under the quota of the key's tier.
 #[derive(Clone, Copy)]
 pub(in crate::keyed) struct Check {
     pub(in crate::keyed) n: u32,
@@ -146,7 +150,8 @@ pub(in crate::keyed) struct Fit {
 impl Fit {
     /// Returns the permission of the call.
     ///
-    /// It is not computed with the take, because a call on a tree needs only that of its tightest limit.
+    /// The take itself does not compute the permission, because a call on a tree of limits needs only one of them:
+    /// that of the tightest limit.
     #[inline]
     pub(in crate::keyed) fn allowed(self, plan: &Plan) -> Allowed {
         ByPlan::allowed(plan, self.after, self.at)
@@ -188,7 +193,7 @@ impl Demand<ByPlan> for PlannedCheck<'_> {
     }
 }
 
-/// The demand to take `n` tokens in advance, if they are there within `longest`.
+/// The demand to take `n` tokens in advance, if they arrive within `longest`; `None` accepts any wait.
 #[derive(Clone, Copy)]
 pub(super) struct Reserve {
     pub(super) n: u32,
@@ -206,7 +211,8 @@ impl Demand<TokenBucket> for Reserve {
     fn decide(self, line: &TokenLine, word: u64, at: u64, debtor: Debtor, _: &impl Clock) -> Result<(u64, ()), Denied> {
         let longest = match debtor {
             Debtor::Itself => self.longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency())),
-            // A key never waits until another key's debt is repaid. Tokens that are not there at once are refused.
+            // A key never waits until another key's debt is repaid. So the demand is refused unless its tokens are
+            // available at once.
             Debtor::Another => Ticks::ZERO,
         };
         match line.reserve(word, at, self.n, longest) {
@@ -220,7 +226,7 @@ impl Demand<TokenBucket> for Reserve {
     }
 }
 
-/// The bucket and the position at which a call took tokens, and the bucket's word afterwards.
+/// A take of tokens: its bucket, its position on the tier's line, and the bucket's word afterwards.
 pub(in crate::keyed) struct Grant<'a> {
     pub(super) after: u64,
     pub(super) at: u64,
@@ -231,10 +237,10 @@ pub(in crate::keyed) struct Grant<'a> {
 /// The bucket that the tokens came from.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) enum Origin<'a> {
-    /// The call took no tokens: the quota has no limit, or it asked for none.
+    /// The call took no tokens: the quota has no limit, or the call asked for none.
     Nothing,
     /// The tokens came from the key's slot, which had this word afterwards.
     Slot(&'a Slot, SlotWord),
-    /// The tokens came from one of the key's shared words.
+    /// The tokens came from a word that keys without a slot share.
     Shared(SharedOrigin),
 }

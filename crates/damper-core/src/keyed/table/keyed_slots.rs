@@ -6,13 +6,13 @@ use crate::sync::{AtomicU64, array_of, const_unless_loom};
 
 /// The memory of a [`KeyedLimiter`](crate::KeyedLimiter) that allocates none.
 ///
-/// It has `SETS` sets of four slots. Each set is for two keys, and has `SHARED` words for keys without a slot. Together
-/// they take `SETS * (64 + 8 * SHARED)` bytes.
+/// It has `SETS` sets of four slots, and each set serves two keys. For each set there are `SHARED` words, which keys
+/// without a slot share. The memory is `SETS * (64 + 8 * SHARED)` bytes.
 ///
-/// `SHARED` is 4 unless given. That makes two words and 48 bytes for each key.
+/// `SHARED` is 4 by default. Each key then has two shared words, and takes 48 bytes.
 ///
-/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots), to one limiter
-/// only: a second limiter would count its calls in the same words.
+/// Put it in a `static` and lend it to [`KeyedLimiter::in_slots`](crate::KeyedLimiter::in_slots). Lend it to one
+/// limiter only, because a second limiter would count its calls in the same slots.
 #[derive(Debug)]
 pub struct KeyedSlots<const SETS: usize, const SHARED: usize = { SLOTS_IN_SET }> {
     pub(super) sets: [Set; SETS],
@@ -26,7 +26,10 @@ const SLOTS_IN_SET: usize = WAYS * BUCKETS_PER_KEY / SLOTS_PER_KEY;
 
 impl<const SETS: usize, const SHARED: usize> KeyedSlots<SETS, SHARED> {
     const_unless_loom! {
-        /// Creates vacant slots: 1 to 2^28 - 1 sets, with 1 to 64 shared words each.
+        /// Creates `SETS` sets of vacant slots, with `SHARED` shared words for each set.
+        ///
+        /// A set has four slots. Keys without a slot use the shared words. `SETS` must be from 1 to 2^28 - 1, and
+        /// `SHARED` from 1 to 64. Other numbers do not compile.
         #[must_use]
         pub const fn new() -> Self {
             const { assert!(SETS > 0 && SETS < 1 << 28, "there are 1 to 2^28 - 1 sets of slots") };

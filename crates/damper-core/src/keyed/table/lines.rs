@@ -1,6 +1,7 @@
-//! The memory of keys without a slot: lines of eight words, which keys of all tiers share.
+//! The memory in which keys without a slot spend: *lines* of eight words, which keys of all tiers share.
 //!
-//! The line of a tier's quota is something else: it turns readings of the clock into positions.
+//! In this file a line is a piece of memory. (Elsewhere `Line` is the line of a quota, which turns readings of the
+//! clock into positions.)
 //!
 //! ```text
 //! line     0        1 to 7
@@ -15,22 +16,26 @@
 //!
 //! | field | bits | |
 //! |---|---|---|
-//! | LEVEL | 56 | what the algorithm keeps, as in a slot |
-//! | TIER | 4 | the tier under whose quota the level is counted |
-//! | HIGH, LOW | 9 and 4 | the tag: some bits of the hash of the key that took all the tokens owed; 0 if several keys took them |
+//! | LEVEL | 56 | the state of the bucket, as the algorithm stores it in a slot |
+//! | TIER | 4 | the tier whose quota applies to the level |
+//! | HIGH, LOW | 9 and 4 | the upper and lower bits of the tag |
 //!
-//! A word of 0 was never used. A line is as long as a line of the processor's cache. Memory for fewer than eight
-//! words is one shorter line. A line of one word has no header, and its tags have four bits.
+//! **The tag** names the key that took all the tokens that the word owes. It has some bits of the key's hash. A tag of
+//! 0 means that several keys took the tokens.
 //!
-//! **The home** of a tag is one word of the line, whose number is the tag modulo the number of words.
-//! [`shared`](super::shared) explains its use.
+//! A word of 0 was never used. A line is as long as a line of the processor's cache. If there is memory for fewer than
+//! eight words, there is a single, shorter line. A line of only one word has no header, and its tags have four bits.
 //!
-//! **A group** is four lines. If keys can be in several tiers, a group has one *fixed word* for each tier. It takes the
-//! debts of that tier for which there is no word in a line. A tier without keys costs no memory but its fixed words. A
-//! fixed word is `[LEVEL 56 | TAG 8]`. The fixed words of an added tier are in memory of their own.
+//! **The home** of a tag is the word of the line with the number `tag % words`. The header does not count as a word
+//! here. [`shared`](super::shared) explains the use of the home.
 //!
-//! A group's words are read and written only with a lock held: the one that is also held when a key of this group is
-//! first seen. So a line and the fixed words of its keys are under one lock.
+//! **A group** is four lines. If keys can be in several tiers, each group also has one *fixed word* for each tier. A
+//! debt goes to the fixed word of its tier if no word of the key's line can take it. A tier without keys costs no
+//! memory but its fixed words. A fixed word is `[LEVEL 56 | TAG 8]`. A tier that was added later has its fixed words in
+//! separate memory.
+//!
+//! All words of a group are under one lock, and are read and written only while it is held. The same lock is held while
+//! a key of this group gets a slot.
 
 use super::fingerprint::Fingerprint;
 use super::locks::Locks;
@@ -46,7 +51,7 @@ pub(in crate::keyed) const BUCKETS_PER_KEY: usize = 2;
 /// The number of words in a line, its header included.
 const LINE: usize = 8;
 
-/// Returns how many words this many buckets take, with the headers of their lines.
+/// Returns how many words of memory hold this many buckets, in whole lines with their headers.
 #[cfg(feature = "alloc")]
 pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
     buckets.div_ceil(MOST_WAYS) * LINE
@@ -55,7 +60,7 @@ pub(in crate::keyed) const fn with_headers(buckets: usize) -> usize {
 /// The number of lines in a group.
 const LINES_IN_GROUP: usize = 4;
 
-/// The most words of a line in which keys can spend: all but the header.
+/// The most words of a line in which keys can spend: all words except the header.
 pub(super) const MOST_WAYS: usize = LINE - 1;
 
 /// A word of keys without a slot in the keyed table.
@@ -67,20 +72,30 @@ const _: () = assert!(LEVEL.end() == u64::BITS, "fields must tile the word");
 const HIGH_BITS: u32 = 9;
 const _: () = assert!(HIGH_BITS * MOST_WAYS as u32 <= u64::BITS, "a header has the tags of all words");
 
-/// The lowest bit of each field of a header. `EACH_HIGHEST` has the highest bit of each.
+/// The lowest bit of each field of a header. `EACH_HIGHEST` has the highest bit of each field.
 const EACH: u64 = 0x0040_2010_0804_0201;
 const EACH_HIGHEST: u64 = EACH << (HIGH_BITS - 1);
 
-/// The tag of a word from which several keys spent.
+/// The tag of a word from which several keys took tokens.
 pub(super) const SEVERAL: u64 = 0;
 
-/// The largest tag.
+/// The largest tag that a line can store.
 const MOST_TAG: u64 = (1 << (HIGH_BITS + LOW.bits())) - 1;
 
 /// A fixed word of the keyed table, below its LEVEL.
+///
+/// The field is the short form of a key's tag. It takes the place of TIER and LOW, which the other words have below
+/// their LEVEL.
 const FIXED_TAG: Field = Field::lowest(8);
 
-/// The lines, the fixed words and their locks.
+/// Returns `word` for storing, or a word that owes one unit more if `word` is 0.
+///
+/// A stored 0 marks an unused word.
+const fn marked_as_used(word: u64) -> u64 {
+    if word == 0 { LEVEL.put(1) } else { word }
+}
+
+/// The lines of shared words, the fixed words of the tiers, and the locks of both.
 pub(super) struct SharedLines {
     memory: Memory,
     pub(super) locks: Locks,
@@ -111,13 +126,15 @@ pub(super) struct Share {
     pub(super) tag: u64,
 }
 
-/// A shared word, decoded. Its tag is stored partly in the word, and partly in the header of its line.
+/// A decoded shared word.
+///
+/// In memory, a part of the tag is in the word, and the rest in the header of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedWord {
     pub(super) tag: u64,
     pub(super) tier: usize,
     pub(super) level: u64,
-    /// Whether a key ever spent from the word.
+    /// Whether a key has spent from the word since it was created or cleared.
     pub(super) is_used: bool,
 }
 
@@ -144,7 +161,8 @@ impl SharedLines {
 
     /// Creates lines and fixed words, which together take about `words` words.
     ///
-    /// There is at least a line of one word. Each group has `tiers` fixed words. `tiers` is 0 if all keys are in one tier.
+    /// There is at least one line, of at least one word. Each group of four lines has `tiers` fixed words. `tiers` is 0
+    /// if all keys are in one tier.
     #[cfg(feature = "alloc")]
     pub(super) fn new(words: usize, tiers: usize) -> Self {
         let in_group = LINE * LINES_IN_GROUP;
@@ -198,7 +216,9 @@ impl SharedLines {
         Share { line: key.shared_line(self.lines()), tag: key.tag(self.most_tag()) }
     }
 
-    /// Returns the number of the group that the key's line is in. It decides which lock the line has.
+    /// Returns the number of the group of four lines that a key's line belongs to.
+    ///
+    /// All lines of a group have the same lock.
     #[inline]
     pub(super) const fn group(share: Share) -> usize {
         share.line / LINES_IN_GROUP
@@ -230,14 +250,14 @@ impl SharedLines {
         }
     }
 
-    /// Returns the fixed word of a tier. Its tag is to be compared with [`fixed_tag`](Self::fixed_tag).
+    /// Returns the fixed word of a tier. Its tag has the short form that [`fixed_tag`](Self::fixed_tag) returns.
     pub(super) fn fixed_word(&self, share: Share, tier: usize, tiers: &Tiers) -> SharedWord {
-        // ORDERING: Relaxed: the lock orders it.
+        // ORDERING: Relaxed: the group's lock orders all accesses of the word.
         let word = self.fixed(Self::group(share), tier, tiers).map_or(0, |word| word.load(Ordering::Relaxed));
         SharedWord { tag: FIXED_TAG.get(word), tier, level: LEVEL.get(word), is_used: word != 0 }
     }
 
-    /// Shortens a key's tag to the eight bits that a fixed word has for it.
+    /// Returns the short form of a key's tag, which fits the eight bits in a fixed word.
     pub(super) const fn fixed_tag(tag: u64) -> u64 {
         if tag == SEVERAL { SEVERAL } else { 1 + tag % FIXED_TAG.max() }
     }
@@ -245,39 +265,41 @@ impl SharedLines {
     pub(super) fn put_fixed(&self, share: Share, tiers: &Tiers, word: SharedWord) {
         if let Some(fixed) = self.fixed(Self::group(share), word.tier, tiers) {
             let stored = LEVEL.put(word.level) | FIXED_TAG.put(word.tag);
-            // ORDERING: Relaxed: the lock orders it.
-            fixed.store(stored.max(1), Ordering::Relaxed);
+            // ORDERING: Relaxed: the group's lock orders all accesses of the word.
+            fixed.store(marked_as_used(stored), Ordering::Relaxed);
         }
     }
 
-    /// Marks all words of a group as unused. It is called with the group's lock held.
+    /// Marks all words of a group as unused. The caller holds the group's lock.
     pub(super) fn clear(&self, group: usize, tiers: &Tiers) {
         let words = self.words();
         let first = group * LINES_IN_GROUP * LINE;
         let end = words.len().min(first + LINES_IN_GROUP * LINE);
         let fixed = (0..tiers.len()).filter_map(|tier| self.fixed(group, tier, tiers));
-        // ORDERING: Relaxed: the lock orders it.
+        // ORDERING: Relaxed: the group's lock orders all accesses of these words.
         words[first..end].iter().chain(fixed).for_each(|word| word.store(0, Ordering::Relaxed));
     }
 }
 
 impl SharedLine<'_> {
-    /// Returns how many words the line has in which keys can spend.
+    /// Returns the number of words in the line, without the header.
     #[inline]
     pub(super) const fn ways(self) -> usize {
         self.words.len()
     }
 
-    /// Returns which word of the line is the home of a tag.
+    /// Returns the number of the word that is the *home* of a tag.
+    ///
+    /// The search for the words of a key with this tag starts there.
     #[inline]
     pub(super) const fn home(self, tag: u64) -> usize {
-        // A tag has 13 bits, so the cast keeps it.
+        // A tag has 13 bits, so the cast loses no bits.
         tag as usize % self.words.len()
     }
 
     #[inline]
     fn header(self) -> u64 {
-        // ORDERING: Relaxed: the lock orders it.
+        // ORDERING: Relaxed: the line's lock orders all accesses of the header.
         self.header.map_or(0, |header| header.load(Ordering::Relaxed))
     }
 
@@ -288,7 +310,8 @@ impl SharedLine<'_> {
 
     #[inline]
     fn word_under(self, header: u64, way: usize) -> SharedWord {
-        // ORDERING: Relaxed: the lock orders it. loom-tests: keyed::shared_debt_survives_a_stale_quota.
+        // ORDERING: Relaxed: the line's lock orders all accesses of the word.
+        // loom-tests: keyed::shared_debt_survives_a_stale_quota.
         let word = self.words[way].load(Ordering::Relaxed);
         let tag = high(way).get(header) << LOW.bits() | LOW.get(word);
         SharedWord { tag, tier: TIER.get(word) as usize, level: LEVEL.get(word), is_used: word != 0 }
@@ -296,34 +319,35 @@ impl SharedLine<'_> {
 
     pub(super) fn put(self, way: usize, word: SharedWord) {
         let stored = LEVEL.put(word.level) | TIER.put(word.tier as u64) | LOW.put(word.tag);
-        // ORDERING: Relaxed: the lock orders it. A word of 0 means unused, so a level of 1 is stored instead, which
-        // owes one unit more.
-        self.words[way].store(if stored == 0 { LEVEL.put(1) } else { stored }, Ordering::Relaxed);
+        // ORDERING: Relaxed: the line's lock orders all accesses of the word.
+        self.words[way].store(marked_as_used(stored), Ordering::Relaxed);
         if let Some(header) = self.header {
             let high = high(way);
             let tags = self.header() & !high.put(high.max()) | high.put(word.tag >> LOW.bits());
-            // ORDERING: Relaxed: the lock orders it.
+            // ORDERING: Relaxed: the line's lock orders all accesses of the header.
             header.store(tags, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether a key may have a word of its own in this line, and the word at its home.
+    /// Returns whether a word of this line may have the given tag, and the word at the tag's [`home`](Self::home).
     ///
-    /// The first answer goes by the header alone. If it is `false`, the key has no word. If it is `true`, the key may
-    /// still have none. The second is `None` if the word at home was never used.
+    /// The boolean is a fast test, because it compares the header only. (A line without a header has one word, and that
+    /// word is compared.) If it is `false`, no word has this tag. If it is `true`, a word may have this tag. The word
+    /// at the home is `None` if it was never used.
     #[inline]
     pub(super) fn glance(self, tag: u64) -> (bool, Option<SharedWord>) {
         let header = self.header();
         let home = Some(self.word_under(header, self.home(tag))).filter(|home| home.is_used);
         let differs = header ^ EACH.wrapping_mul(tag >> LOW.bits());
-        // The subtraction sets the highest bit of each field that is 0. (Its borrow may also set that of the field
-        // above: then the result is true although no word has this tag.)
+        // A field of `differs` is 0 if the tag of that word has the same upper bits. The subtraction sets the highest
+        // bit of each field that is 0. Its borrow may also set the highest bit of the field above, but only if some
+        // field is 0. So `has_equal` is exact for the upper bits. The lower bits of the tags are not compared.
         let has_equal = differs.wrapping_sub(EACH) & !differs & EACH_HIGHEST != 0;
         (if self.header.is_some() { has_equal } else { home.is_some_and(|home| home.tag == tag) }, home)
     }
 }
 
-/// Returns the field of the header that has the upper bits of a word's tag.
+/// Returns the field of the header that stores the upper bits of the tag of word `way`.
 const fn high(way: usize) -> Field {
     Field::at(way as u32 * HIGH_BITS, HIGH_BITS)
 }

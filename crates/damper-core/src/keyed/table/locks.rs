@@ -1,4 +1,4 @@
-//! The locks of first sights and shared words, their counts, and the signals to waiting threads.
+//! The locks that are held while a key gets a slot or shared words change, their counts and signals.
 //!
 //! [`table`](super#terms) defines the terms.
 
@@ -13,30 +13,33 @@ use {
     crossbeam_utils::CachePadded,
 };
 
-/// The number of locks. It is a power of two, so that a group's lock is found without a division.
+/// The number of locks. It is a power of two, so that `group % LOCKS` needs no division.
 #[cfg(feature = "alloc")]
 const LOCKS: usize = 64;
 
-/// The counts that a lock protects: events of the keys that are under the lock.
+/// The counts that one lock protects. They count events of the keys that are under this lock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct Counts {
-    /// The slots taken by first sights under this lock, less those that `clear` vacated.
+    /// The vacant slots that keys under this lock took, minus the slots that `clear` vacated under this lock.
     ///
-    /// A slot is added under the lock of the key that found it vacant. `clear` subtracts it under the lock of the key
-    /// that owns it at that time. So this count wraps, and only the sum over all locks is the number of keys.
+    /// A vacant slot is added under the lock of the key that takes it. `clear` subtracts the slot under the lock of the
+    /// key that owns it by then. These can be two different locks, so a single count may wrap below 0. Only the sum
+    /// over all locks is the number of keys.
     pub(in crate::keyed) keys: u64,
     pub(in crate::keyed) evictions: u64,
     pub(in crate::keyed) overflows: u64,
     pub(in crate::keyed) refused_newcomers: u64,
     /// How often the shared words of this lock were cleared; wraps.
     pub(super) clears: u32,
-    /// How often a debt was copied or moved among the shared words of this lock; wraps.
+    /// How often a debt was copied or moved from one shared word of this lock to another; wraps.
     pub(super) generation: u32,
-    /// Whether a fixed word of this lock was ever used.
+    /// Whether a fixed word was used under this lock since the last clear.
+    ///
+    /// A fixed word is a shared word that serves one tier only.
     pub(super) has_fixed: bool,
-    /// The number of shared words that newcomers of this lock looked at.
+    /// How many shared words were looked at for keys of this lock that had no slot.
     pub(in crate::keyed) looked: u64,
-    /// The number of those words that owed something.
+    /// How many of the shared words in `looked` owed something.
     pub(in crate::keyed) busy: u64,
 }
 
@@ -54,12 +57,13 @@ impl Counts {
     };
 }
 
-/// A lock for a part of the keys, with the counts that it protects and a signal.
+/// A lock for a part of the keys, with the counts that the lock protects and a signal.
 pub(super) struct Part {
     counts: Guarded<Counts>,
-    /// The signal that wakes threads that wait for tokens of these keys, when tokens may come earlier.
+    /// The signal for threads that wait for tokens of these keys.
     ///
-    /// It takes no memory of its own, because a part is padded to cache lines.
+    /// It is raised when the tokens may come earlier. It adds no memory, because a part is padded to whole cache lines
+    /// anyway.
     #[cfg(feature = "std")]
     changes: Signal,
     /// How many calls of `retier` and `clear_tier` there were for the keys of this part; wraps.
@@ -81,9 +85,9 @@ impl Part {
     }
 }
 
-/// The locks. Each is for some groups of shared lines, and for the keys of these groups.
+/// The locks. Each lock serves some groups of shared lines, and all keys that belong to these groups.
 ///
-/// A lock is held while a key is given a slot, so that a key never gets two. It is also held while a group changes.
+/// A lock is held while a key gets a slot, so that no key gets two slots. It is also held while a shared line changes.
 pub(super) enum Locks {
     One(Part),
     #[cfg(feature = "alloc")]
@@ -102,13 +106,22 @@ impl Locks {
         Self::Many(Box::new(array::from_fn(|_| CachePadded::new(Part::new()))))
     }
 
+    /// Returns how many locks there are. The lock of a group is the one of its number modulo this one.
+    pub(super) const fn len(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            #[cfg(feature = "alloc")]
+            Self::Many(_) => LOCKS,
+        }
+    }
+
     /// Returns the lock of a group of shared lines, and of the keys that belong to this group.
     #[inline]
     pub(super) fn of(&self, group: usize) -> &Guarded<Counts> {
         &self.part(group).counts
     }
 
-    /// Returns the signal that is raised when tokens of a key of this group may come earlier.
+    /// Returns the signal that is raised when tokens may come earlier for a key of this group.
     #[cfg(feature = "std")]
     pub(super) fn changes(&self, group: usize) -> &Signal {
         &self.part(group).changes
@@ -117,8 +130,8 @@ impl Locks {
     /// Returns how many calls of `retier` and `clear_tier` there were for keys under this group's lock.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, group: usize) -> u32 {
-        // ORDERING: Acquire pairs with the Release in `count_retier`: a thread that sees the count and then asks for a
-        // tier sees all that the caller of `retier` wrote before.
+        // ORDERING: Acquire pairs with the Release in `count_retier`. A thread that loads the new count and then asks
+        // for a tier sees all that the caller of `retier` wrote before. Otherwise the key could get its old tier.
         // loom-tests: keyed::retier_reaches_a_key_that_is_just_seen.
         self.part(group).retiers.load(Ordering::Acquire)
     }
@@ -126,7 +139,8 @@ impl Locks {
     /// Counts a call of `retier` or `clear_tier` for a key of this group.
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, group: usize) {
-        // ORDERING: Release, as in `retiers`.
+        // ORDERING: Release pairs with the Acquire load in `retiers`. It publishes what the caller of `retier` wrote
+        // before.
         self.part(group).retiers.fetch_add(1, Ordering::Release);
     }
 
@@ -155,7 +169,7 @@ impl Locks {
         self.for_each(|part| part.changes.raise_for_waiters());
     }
 
-    /// Adds up one of the counts over all locks.
+    /// Adds up one of the counts over all locks. The sum wraps.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         let mut sum = 0_u64;
         self.for_each(|part| sum = sum.wrapping_add(part.counts.read(&of)));

@@ -1,49 +1,61 @@
-//! The table: the buckets of all keys, and the quotas that they are under.
+//! The table: the buckets of all keys, and the quotas that these keys are under.
 //!
-//! This file decides about keys that have a slot. `newcomer` handles the first sight of a key, and `shared` the
-//! bucket of a key as long as it has no slot.
+//! This file decides about keys that have a slot. `newcomer` decides about a key when it is first seen. `shared` keeps
+//! the debt of a key as long as the key has no slot.
 //!
 //! # Terms
 //!
-//! The *line* of a quota ([`Line`]) turns a reading of the clock into a *position*. The state of a bucket on that line
-//! is its *word*, of which a slot keeps a part, the *level* ([`PerKey`]). A bucket *owes* the tokens that are not
-//! refilled yet, and is *idle* if it owes none. A slot is *claimed* while it changes its owner.
-//!
-//! A *tier* is one of the table's quotas, with its line and the keys that are under it. Each change of a quota starts a
-//! new *epoch*. A *newcomer* is a key that has no slot. Its *first sight* is a call in which the table gives it a slot,
-//! if it can. A *shared word* is a bucket in which keys without a slot spend. Shared words stand in *shared lines* of
-//! memory, and four of these are a *group* (`lines`). A bucket is *below empty* if it owes more than a burst, for
-//! example because callers took tokens in advance.
+//! - A *slot* is the place in the table for the bucket of one key.
+//! - A *line* ([`Line`]) belongs to a quota. It turns a reading of the clock into a *position*.
+//! - A *word* is the state of a bucket, on the line of its quota. A slot stores only a part of it, the *level*
+//!   ([`PerKey`]). The level, the tier and a version are packed in one atomic, the *slot's word*.
+//! - A bucket *owes* the tokens that were taken from it and are not refilled yet. It is *idle* if it owes none. It is
+//!   *below empty* if it owes more than a burst, for example because callers took tokens in advance.
+//! - A slot is *claimed* while it changes its owner.
+//! - A *tier* is one of the table's quotas, with its line and the keys that are under this quota.
+//! - An *epoch* is a period in which a quota stays the same. Each change of the quota starts a new one.
+//! - A *newcomer* is a key that has no slot. Its *first sight* is a call in which the table gives it a slot if it can.
+//! - A *shared word* is a bucket in which keys without a slot spend. Shared words stand in *shared lines* of memory.
+//!   Four of these lines are a *group* (`lines`).
 //!
 //! # A check of a known key
 //!
-//! A check loads the word of the key's slot, then the fingerprint beside it, then the epoch of the tier's quota and the
-//! clock. If that fingerprint is the key's own and the swap of that very word succeeds, the slot belonged to the key
-//! throughout. A refusal makes no such swap, so it loads the word a second time and starts over if the word has
-//! changed. With one load it could mistake the debt of the slot's previous owner for the key's, and refuse a key that
-//! has tokens. If the slot is claimed, the check takes the slow path, like the check of a new key. The decision itself
-//! is the algorithm's: for a plain check, `demand` calls `take_straight` (in `limit::per_key`).
+//! A key is known if it has a slot. Its check has five steps:
+//!
+//! 1. Load the word of the slot.
+//! 2. Load the fingerprint in the slot, which has to be the key's own.
+//! 3. Load the epoch of the tier's quota, and read the clock.
+//! 4. Decide. The algorithm makes the decision: for a plain check, `demand` calls `take_straight` (in
+//!    `limit::per_key`).
+//! 5. If the check is allowed, swap the word of step 1 for the new word. If it is refused, load the word again.
+//!
+//! If the swap succeeds, the slot belonged to the key throughout. A refusal counts only if the second load finds the
+//! word of step 1. Without the second load, a refusal could come from the debt of the slot's previous owner, although
+//! the key itself has tokens.
+//!
+//! If step 5 finds another word, or if the slot is claimed, the check takes the slow path. A newcomer's check takes the
+//! slow path too.
 //!
 //! # Memory
 //!
-//! For each key of the capacity there are two slots of 16 bytes, and by default two shared words of 8 bytes, of which
-//! a cache line holds seven and their header. The table stores nothing of a key but its fingerprint, so two keys with
-//! equal fingerprints share a bucket.
+//! For each key of the capacity there are two slots of 16 bytes. By default there are also two shared words of 8 bytes.
+//! A cache line holds seven shared words and their header. The table stores no part of a key but its fingerprint, so
+//! two keys with equal fingerprints share a bucket.
 
 // | file | idea |
 // |---|---|
-// | `slots` | `Slots`: where a key's slot can be, and how a slot changes its owner |
+// | `slots` | `Slots`: where the slot of a key can be, and how a slot changes its owner |
 // | `slot_look` | a decision about a slot in three steps: look, judge, take |
-// | `fingerprint` | `Fingerprint`: the hash by which the table knows a key, and the places that it leads to |
-// | `newcomer` | the first sight of a key: which slot it gets, and what it owes |
+// | `fingerprint` | `Fingerprint`: the hash that identifies a key, and says where in the table the key can be |
+// | `newcomer` | a key's first call: which slot it gets, and what it owes |
 // | `tests` | random calls on full tables, checked against a list of the admitted calls |
 // | `demand` | `Demand`: what a call asks of a bucket, and what it gets |
 // | `by_plan` | keys whose quota comes with the call |
-// | `waiting` | the waits for a key's tokens, in order |
+// | `waiting` | callers that wait for a key's tokens, in order |
 // | `lines` | `SharedLines`: the memory in which keys without a slot spend |
 // | `shared` | `SharedDebt`: what keys without a slot owe, and where they spend |
-// | `tier_quotas` | the live quotas of the tiers |
-// | `locks` | the locks of first sights and shared words, with their counters |
+// | `tier_quotas` | `Tiers`: the quotas of the tiers, which can change at any time |
+// | `locks` | `Locks`: the locks of first calls and shared words, with their counters |
 // | `keyed_slots` | `KeyedSlots`: memory that the caller lends to a table, such as a `static` |
 
 #[cfg(feature = "alloc")]
@@ -97,12 +109,12 @@ pub(super) struct Table<A> {
     algorithm: PhantomData<fn() -> A>,
 }
 
-/// The receipt of taken tokens, by which they can be given back.
+/// The receipt of taken tokens. With it the tokens can be given back.
 #[derive(Debug)]
 #[must_use]
 pub struct Receipt {
     at: u64,
-    /// The number of the tier; there are at most 15.
+    /// The number of the tier. It fits, because there are at most 15 tiers.
     tier: u8,
     source: Source,
 }
@@ -110,16 +122,16 @@ pub struct Receipt {
 /// The bucket that a call's tokens came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The call took no tokens: the quota has no limit, or it asked for none.
+    /// The call took no tokens: the quota has no limit, or the call asked for none.
     Nothing,
-    /// The tokens came from a slot, while it had this owner.
+    /// The tokens came from a slot, during this ownership of it.
     Slot(Ownership),
-    /// The tokens came from one of the key's shared words.
+    /// The tokens came from a word that keys without a slot share.
     Shared(SharedOrigin),
 }
 
 impl Receipt {
-    /// Creates the receipt of tokens that were taken at position `at` of this tier's line.
+    /// Creates the receipt of tokens that were taken at position `at` of the tier's line.
     #[inline]
     fn new(at: u64, tier: usize, origin: Origin<'_>) -> Self {
         let source = match origin {
@@ -153,9 +165,10 @@ impl<A> Table<A> {
         }
     }
 
-    /// Creates a table for `capacity` keys, with `shared_words` for those without a slot.
+    /// Creates a table for `capacity` keys, with `shared_words` words of memory for keys without a slot.
     ///
-    /// `others` are the quotas of further tiers; `None` if all keys will always be in one tier.
+    /// `first` is the quota of the first tier, and `others` has the quotas of the further tiers. `others` is `None` if
+    /// all keys will always be in one tier.
     #[cfg(feature = "alloc")]
     pub(super) fn new(
         first: Quota,
@@ -171,14 +184,22 @@ impl<A> Table<A> {
         Self { tiers, slots, shared, when_full, algorithm: PhantomData }
     }
 
-    /// Returns the slot that has a key's fingerprint, or any slot if none has it.
+    /// Makes the lines of all tiers able to change to `largest` later. Call it before the first use.
+    #[cfg(feature = "alloc")]
+    pub(super) fn make_room_for(&mut self, largest: Quota) {
+        self.tiers.make_room_for(largest);
+    }
+
+    /// Finds the slot that has a key's fingerprint.
+    ///
+    /// If no slot has it, the result names any slot, and its `is_of_key` is `false`.
     #[expect(clippy::inline_always, reason = "measured: a call takes 1 ns longer where it is a function of its own")]
     #[inline(always)]
     pub(super) fn look_for(&self, key: Fingerprint) -> Lookup<'_> {
         self.slots.look_for(key)
     }
 
-    /// Begins to load a key's first set of slots into the processor's cache.
+    /// Begins to load the first of a key's two sets of slots into the processor's cache.
     #[inline]
     pub(super) fn fetch(&self, key: Fingerprint) {
         self.slots.fetch(key);
@@ -189,19 +210,19 @@ impl<A> Table<A> {
         self.tiers.len()
     }
 
-    /// Adds a tier after the last one, and returns its number; `None` if there are as many as there can be.
+    /// Adds a tier after the last one, and returns its number; `None` if there are 15 tiers already.
     #[cfg(feature = "alloc")]
     pub(super) fn add_tier(&self, quota: Quota) -> Option<usize> {
         self.tiers.add(quota, self.shared.groups())
     }
 
-    /// Returns how many calls of `retier` and `clear_tier` there were for the keys under this key's lock.
+    /// Returns the number of `retier` and `clear_tier` calls for the keys that share this key's lock; wraps.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, key: Fingerprint) -> u32 {
         self.shared.retiers(self.shared.share_of(key))
     }
 
-    /// Adds one to [`retiers`](Self::retiers).
+    /// Adds one to the count that [`retiers`](Self::retiers) returns.
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, key: Fingerprint) {
         self.shared.count_retier(self.shared.share_of(key));
@@ -217,12 +238,12 @@ impl<A> Table<A> {
         &self.tiers.first.quota
     }
 
-    /// Returns the quota of a key's tier; `newcomer_tier` returns the tier of a key without a slot.
+    /// Returns the quota of a key's tier. If the key has no slot, `newcomer_tier` is asked for the tier.
     pub(super) fn quota_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> Quota {
         self.numbered_tier(key, newcomer_tier).1.quota.quota()
     }
 
-    /// Returns the number of a key's tier; `newcomer_tier` returns that of a key without a slot.
+    /// Returns the number of a key's tier. If the key has no slot, `newcomer_tier` is asked for the number.
     pub(super) fn tier_of(&self, key: Fingerprint, newcomer_tier: impl FnOnce() -> usize) -> usize {
         self.numbered_tier(key, newcomer_tier).0
     }
@@ -231,25 +252,25 @@ impl<A> Table<A> {
         self.tiers.at(self.slots.slot_of(key).map_or_else(newcomer_tier, |(_, word)| word.tier()))
     }
 
-    /// Returns the lock that is held while a key is first seen, and while its shared words change.
+    /// Returns a key's lock, which is held while the key gets a slot and while its shared words change.
     fn lock_of(&self, key: Fingerprint) -> &Guarded<Counts> {
         self.shared.lock(self.shared.share_of(key))
     }
 
-    /// Adds up one of the counts over all locks.
+    /// Adds up one of the counts over all locks. The sum wraps.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.shared.sum(of)
     }
 
-    /// Returns how many shared words newcomers saw, and how many of these words owed something.
+    /// Returns how many shared words newcomers looked at, and how many of these words owed something.
     pub(super) fn crowding(&self) -> Crowding {
-        // `busy` is read first. A newcomer that comes between the two reads then adds to `looked` only, so `busy` is
-        // never the larger.
+        // `busy` is summed first. A newcomer that comes between the two sums is then counted at most in `looked`, so
+        // `busy` never exceeds `looked`.
         let busy = self.sum(|counts| counts.busy);
         Crowding { looked: self.sum(|counts| counts.looked), busy }
     }
 
-    /// Vacates all slots and forgets what is owed in shared words.
+    /// Vacates all slots and clears all shared words, so that no key owes anything.
     pub(super) fn clear(&self) {
         for slot in self.slots.iter() {
             let spin_wait = SpinWait::new();
@@ -277,8 +298,17 @@ impl<A> Table<A> {
 impl<A: PerKey> Table<A> {
     /// Takes tokens from a key's slot in the first tier.
     ///
-    /// It returns `None` where only the slow path can decide: if another thread changed the slot since its word was
-    /// read, if the bucket is below empty, or if the quota has no limit, is new or changes.
+    /// If the quota comes with each call, as a [`Plan`](crate::Plan), all tiers have the line of the first tier. Then
+    /// this method serves the keys of all tiers.
+    ///
+    /// It returns `None` if only the slow path can decide:
+    ///
+    /// - The slot's word has changed since it was loaded, or the swap failed spuriously.
+    /// - The bucket is below empty.
+    /// - The demand asks for no tokens.
+    /// - The call's plan allows a deeper debt than any that was announced to the tier
+    ///   ([`expect_debt_of`](Tier::expect_debt_of)).
+    /// - The quota has no limit, was not used yet, or changed meanwhile.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     pub(super) fn take_fast<'a, D: Demand<A>>(
@@ -291,11 +321,12 @@ impl<A: PerKey> Table<A> {
         Self::take_under(&self.tiers.first, slot, word, demand, clock)
     }
 
-    /// Takes tokens as [`take_fast`](Self::take_fast) does, in any tier.
+    /// Takes tokens from a key's slot in any tier, as [`take_fast`](Self::take_fast) does in the first tier.
     ///
-    /// A slot that is changing its owner is in no tier, so the method returns `None` for it. The method is out of line:
-    /// inlined beside the first tier's fast path it would slow that path down, and would make it compute parts of the
-    /// answer that its caller does not use.
+    /// It also returns `None` for a slot that is changing its owner, because such a slot is in no tier.
+    ///
+    /// The method is never inlined. Inlined beside `take_fast`, it would slow that method down. `take_fast` would then
+    /// also compute parts of the answer that its caller does not use.
     #[inline(never)]
     pub(super) fn take_in_tier<'a, D: Demand<A>>(
         &self,
@@ -341,7 +372,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Gives back taken tokens.
+    /// Gives the tokens of a receipt back to the bucket that they came from, if it still exists.
     ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
     /// the new word.
@@ -365,8 +396,8 @@ impl<A: PerKey> Table<A> {
             Source::Slot(ownership) => {
                 self.visit_slot(key, clock, |slot, seen, line, word, at| {
                     // The position of the take is on the line of the receipt's tier, and means nothing on another line.
-                    // If the key has lost its slot since, its former bucket and the tokens taken from it are forgotten.
-                    // So nothing is given back to its new bucket.
+                    // If the key has lost its slot since the take, its former bucket is forgotten, and so is its debt.
+                    // The key's new bucket does not owe the tokens, so it gets none back.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
                     (if is_same { less(line, word, at, taken_at) } else { word }, ())
                 });
@@ -377,9 +408,10 @@ impl<A: PerKey> Table<A> {
 
     /// Calls `decide` with the bucket of a key, and stores the word that `decide` returns.
     ///
-    /// If another thread changed the bucket meanwhile, it calls `decide` again.
+    /// `decide` gets the tier's line, the bucket's word and the present position. It is called again if another thread
+    /// changed the bucket meanwhile. If it returns the same word, nothing is written.
     ///
-    /// It returns `None` if the key has no slot. If the word stays as it is, nothing is written.
+    /// This method returns `None` if the key has no slot.
     #[inline]
     pub(super) fn visit<T>(
         &self,
@@ -415,15 +447,15 @@ impl<A: PerKey> Table<A> {
 
     /// Returns what a slot's word means now: its tier's line, the present position, and the bucket's word.
     ///
-    /// It returns `None` if the quota is just changing.
+    /// It returns `None` if the quota changed meanwhile.
     ///
-    /// The slot's word was loaded before the epoch, because it names the tier. So a thread may have written it in an
-    /// earlier epoch. But a decision stands only if the slot still has that word afterwards, which is as if the word
-    /// had been read last.
+    /// The slot's word names the tier, so it has to be loaded before the epoch. The word may therefore come from an
+    /// earlier epoch. Callers accept a decision only if the slot still has this word afterwards. That has the same
+    /// effect as loading the word after the epoch.
     #[inline]
     fn look(&self, word: SlotWord, clock: &impl Clock) -> Option<(A::Line, u64, u64)> {
         let (quota, (epoch, mut line)) = self.tiers.read::<A::Line>(word.tier(), clock);
-        // The clock is read after the word, as in `OneWord::read`.
+        // The clock is read after the slot's word, for the reason that `OneWord::read` gives.
         let at = line.reading(clock.now());
         let full = A::word(&line, word.level(), at, clock);
         quota.is_current(epoch).then_some((line, at, full))
@@ -431,8 +463,10 @@ impl<A: PerKey> Table<A> {
 
     /// Calls `look` with the bucket of a key, and changes nothing.
     ///
-    /// A key without a slot owes what it may have spent in shared words, in the tier that it would be in. These words
-    /// are read with the lock held, because debts move between them.
+    /// `look` gets the tier's line, the bucket's word and the present position.
+    ///
+    /// If the key has no slot, `newcomer_tier` is asked for its tier. The bucket then owes what the key may have spent
+    /// in shared words. These are read with the key's lock held, because debts move between them.
     pub(super) fn peek<T>(
         &self,
         key: Fingerprint,
@@ -444,8 +478,8 @@ impl<A: PerKey> Table<A> {
             let (tier, of_key) = self.tiers.at(newcomer_tier());
             let share = self.shared.share_of(key);
             self.shared.lock(share).read(|_| {
-                // No call has used the tier yet, so its line has not started, and a peek must not start it. The key may
-                // still owe something, because it may have spent in other tiers before this one was added.
+                // If no call has used the tier yet, its line has not started, and a peek must not start it. The key may
+                // owe something nevertheless, because it may have spent in another tier before.
                 if let Some(mut line) = of_key.quota.unsettled_line::<A::Line>(clock) {
                     let elsewhere = self.shared.elsewhere::<A>(share, tier, &self.tiers, clock);
                     let at = line.reading(clock.now());
@@ -457,9 +491,10 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens by `charge` in the bucket of a key that has a slot, and returns how many.
+    /// Books tokens in the bucket of a key that has a slot, and returns how many; `None` without a slot.
     ///
-    /// It returns `None` if the key has no slot.
+    /// `charge` gets the tier's line, the bucket's word and the present position. It returns how many tokens it books,
+    /// and the new word.
     fn book_in_slot(
         &self,
         key: Fingerprint,
@@ -472,10 +507,15 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens by `charge` in the shared words of a key without a slot, and returns how many.
+    /// Books tokens in a shared word, for a key without a slot, and returns how many.
     ///
-    /// It returns 0 if the table uses no shared words, and `None` if the key has a slot by now or its tier has to be
-    /// asked for again. `tier` is called with the key's lock held.
+    /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
+    /// has to ask for the tier again. `tier` is called with the key's lock held.
+    ///
+    /// The method books nothing in these cases:
+    ///
+    /// - It returns 0 if `when_full` is not `SharedOverflow`.
+    /// - It returns `None` if the key has a slot by now, or if `tier` returns `None`.
     fn book_shared(
         &self,
         key: Fingerprint,
@@ -494,9 +534,9 @@ impl<A: PerKey> Table<A> {
 
     /// Counts the keys that have a slot, by their tiers, and changes nothing.
     ///
-    /// The clock is read once for a chunk of slots, and a tier's line once for consecutive slots of that tier. If a
-    /// call takes from a slot after that reading of the clock and before the slot is counted, the slot seems to owe a
-    /// little more than it does.
+    /// The clock is read once for each chunk of slots, not for each slot. A call may take from a slot after the clock
+    /// was read and before the slot is counted. Such a slot seems to owe a little more than it does. The line of a tier
+    /// is read once for consecutive slots of that tier.
     pub(super) fn census(&self, clock: &impl Clock) -> KeyCensus {
         let mut census = KeyCensus::of_tiers(self.tiers.len());
         for slots in self.slots.chunks() {
@@ -525,9 +565,10 @@ impl<A: PerKey> Table<A> {
         census
     }
 
-    /// Moves a key to the tier that `tier` returns. Returns false if `tier` returns `None`.
+    /// Moves a key to the tier that `tier` returns. Returns `false` if `tier` returns `None`.
     ///
-    /// `tier` is called with the key's lock held, so a first sight of the key cannot use the old tier meanwhile.
+    /// `tier` is called with the key's lock held. So no other thread can give the key a slot in the old tier meanwhile.
+    /// If the key has no slot, there is nothing to move.
     pub(super) fn move_to(&self, key: Fingerprint, clock: &impl Clock, tier: impl FnOnce() -> Option<usize>) -> bool {
         let share = self.shared.share_of(key);
         let is_known = self.shared.lock(share).write(|counts| {
@@ -538,8 +579,8 @@ impl<A: PerKey> Table<A> {
                     return true;
                 }
                 let Some((old, at, full)) = self.look(word, clock) else { continue };
-                // The key's debt in its slot and its debt in shared words are added. If the slot kept only the greater
-                // one, a roll-back of tokens that caused one of them would also lower the other.
+                // The slot gets the sum of two debts: the one in the slot, and the one in shared words. If it got only
+                // the greater debt, a roll-back of tokens of that debt would lower the other debt, too.
                 let owed = A::owed(&old, full, at, clock).plus(self.shared.owed_with_others::<A>(
                     share,
                     tier,
@@ -564,17 +605,17 @@ impl<A: PerKey> Table<A> {
 }
 
 impl<A: UnderQuota> Table<A> {
-    /// Gives back `n` tokens that were taken, less what has been refilled since.
+    /// Gives back the `n` tokens of a receipt, except those that were refilled since the take.
     pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: Receipt, clock: &impl Clock) {
         self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| A::roll_back(line, word, at, n, taken_at));
     }
 
-    /// Books tokens of a key that has a slot, and returns how many; `None` if the key has no slot.
+    /// Books `n` tokens of a key that has a slot, and returns how many it booked; `None` without a slot.
     pub(super) fn charge_in_slot(&self, key: Fingerprint, n: u32, clock: &impl Clock) -> Option<u32> {
         self.book_in_slot(key, clock, |line, word, at| A::charge(line, word, at, n))
     }
 
-    /// Books tokens of a key without a slot, as [`book_shared`](Self::book_shared) does.
+    /// Books `n` tokens of a key without a slot, and returns what [`book_shared`](Self::book_shared) returns.
     pub(super) fn charge_shared(
         &self,
         key: Fingerprint,
@@ -586,7 +627,7 @@ impl<A: UnderQuota> Table<A> {
     }
 }
 
-/// Returns whether the 56 bits of a level can count up to the limit of this quota.
+/// Returns whether a level, which has 56 bits, can count up to the limit of this quota.
 pub(super) fn is_kept_by<A: UnderQuota>(quota: Quota) -> bool {
     quota.is_unlimited() || quota.limit() <= A::LARGEST_LIMIT
 }

@@ -1,15 +1,19 @@
-//! The first sight of a key: which slot it gets, if any, and what it owes at once.
+//! The first sight of a key: which slot the key gets, if any, and what it owes from the start.
 //!
 //! [`table`](super#terms) defines the terms.
 //!
-//! A *newcomer* is a key that has no slot. Its call holds one of 64 locks, which the key's group of shared lines
-//! decides. So no key gets two slots, and the shared words of a key change under one lock. A slot can belong to a key
-//! of any lock. So what a newcomer reads in a slot counts only if the swap that claims this slot succeeds.
+//! **The lock.** A *newcomer* is a key that has no slot. Its call holds the lock of the key's group of shared lines.
+//! So no key gets two slots, and the shared words of a key change under one lock. That lock does not protect the slots,
+//! because keys under other locks may want the same slot. So what a newcomer reads in a slot counts only if the swap
+//! that claims this slot succeeds.
 //!
-//! A newcomer reads everything anew with the lock held. Of the eight slots in its two sets it takes a vacant one, or
-//! one whose owner owes nothing. If every owner owes something, [`WhenFull`] decides. The first word that a newcomer
-//! writes to its slot includes what it spends. Otherwise its bucket would be idle at first, and two newcomers could
-//! evict each other for ever. The word also includes the key's debt in shared words, as `shared` explains.
+//! **The slot.** A newcomer reads everything anew with the lock held. Its hash names two sets of four slots. The
+//! newcomer takes one of these slots that is vacant, or one whose owner owes nothing. If all eight owners owe
+//! something, [`WhenFull`] decides.
+//!
+//! **The first word.** The first word in a newcomer's slot already includes the tokens that its call takes. Otherwise
+//! the bucket would be idle at first, and two newcomers could evict each other for ever. The word also includes the
+//! key's debt in shared words, as `shared` explains.
 
 use super::fingerprint::Fingerprint;
 use super::lines::{Share, SharedLines};
@@ -24,38 +28,45 @@ use crate::sync::SpinWait;
 use crate::time::Clock;
 use core::hint::black_box;
 
-/// The fate of a new key if all slots that it could have belong to keys that still owe something.
+/// The treatment of a new key that finds no free slot.
+///
+/// A key can have one of eight slots. It finds none free if all eight belong to keys that still owe something.
 ///
 /// [The guide](https://docs.rs/damper/latest/damper/guide/full_table/) simulates which keys each choice refuses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The key spends from one of a few shared words, which its hash chooses, with the quota of one key.
+    /// The key spends from a shared word, a bucket that it may share with other keys.
     ///
-    /// Known keys keep their slots, and no key exceeds its quota. By default there are two such words for each key of
-    /// the capacity.
+    /// A shared word allows no more than the quota of one key. The key's hash chooses among a few words. By default
+    /// there are two shared words for each key of the capacity. Known keys keep their slots, and no key exceeds its
+    /// quota.
     #[default]
     SharedOverflow,
-    /// The key is refused, and the refusal says when a slot is free.
+    /// The key is refused. The refusal says when the first of its slots will be free.
     ///
     /// Known keys keep their slots, and no key exceeds its quota.
     DenyNew,
-    /// The key takes over the slot and the debt of that key of its tier whose bucket is full soonest.
+    /// The key takes over the slot of another key of its tier, together with that key's debt.
     ///
-    /// It does so only if that leaves enough tokens. If all its slots belong to keys of other tiers, it spends as with
-    /// `SharedOverflow`.
+    /// The victim is the key that owes least: its bucket is full soonest. If its debt leaves too few tokens for the
+    /// call, the call is refused and nothing changes. If all eight slots belong to keys of other tiers that owe
+    /// something, the key spends as under `SharedOverflow`.
     ///
-    /// All slots together admit no more than their quotas allow, but a single key may exceed its quota. If it is
-    /// evicted before it has used up its burst, and then gets a slot that owes nothing in the other of its two sets, it
-    /// has a burst again.
+    /// All slots together admit no more than their quotas allow, but a single key may exceed its quota. For example, a
+    /// key is evicted before it has used up its burst, and then gets a slot that owes nothing. It then has a full burst
+    /// again.
     EvictLeastIndebted,
 }
 
-/// A newcomer stays in its first set if this set has at least this many vacant or idle slots.
+/// With at least this many free slots, the first set of a newcomer wins every tie with the second.
+///
+/// The hash of a newcomer (a key without a slot) names two sets of slots. They tie if their best slots have the same
+/// [`Rank`].
 const ENOUGH: u32 = 2;
 
-/// A slot that may change its owner.
+/// A slot that a newcomer may get.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     slot: &'a Slot,
@@ -63,9 +74,10 @@ struct Candidate<'a> {
     rank: Rank,
 }
 
-/// The loss if a slot is taken from its owner. A newcomer takes the slot with the smallest loss.
+/// The cost of taking a slot from its owner. A newcomer gets the slot with the lowest rank.
 ///
-/// If the slot has an owner, it is the owner's debt in units of the newcomer's line, plus one.
+/// A vacant slot has rank 0. If a slot has an owner, its rank is `1 + debt`, where `debt` is what the owner owes, in
+/// units of the newcomer's line. Under `SharedOverflow`, any debt may count as 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64);
 
@@ -76,7 +88,7 @@ impl Rank {
     /// The slot's owner owes nothing.
     const IDLE: Self = Self(1);
 
-    /// The slot cannot be taken: its owner is of another tier and owes something.
+    /// The slot cannot be taken, because its owner is in another tier and owes something.
     const OF_OTHER_TIER: Self = Self(u64::MAX - 1);
 
     /// The slot cannot be taken now, because it is changing its owner or its owner's quota is changing.
@@ -96,10 +108,10 @@ impl<'a> Candidate<'a> {
         self.rank > Rank::VACANT
     }
 
-    /// Gives the slot to a newcomer whose bucket has the word `before`, and takes the demanded tokens.
+    /// Takes the demanded tokens from a bucket with the word `before`, and gives the slot to `key`.
     ///
-    /// If the bucket refuses the demand, the slot keeps its owner. It returns `None` if another thread changed the
-    /// slot.
+    /// If the bucket refuses the demand or does not change, the slot keeps its owner. The method returns `None` if
+    /// another thread changed the slot.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn take_over<A: PerKey, D: Demand<A>>(
@@ -135,21 +147,21 @@ impl<'a> Candidate<'a> {
 /// The slots of a set, as a newcomer sees them.
 #[derive(Clone, Copy)]
 struct Candidates<'a> {
-    /// The slot with the least rank.
+    /// The slot with the lowest rank.
     best: Candidate<'a>,
     vacant: u32,
     /// The number of slots whose owners owe nothing.
     idle: u32,
 }
 
-/// Chooses, between the best slots of two sets, the one that is full soonest.
+/// Chooses between the best slots of a newcomer's two sets: the one with the lower [`Rank`].
 ///
-/// A vacant slot comes before one whose owner owes nothing. Of equal slots it chooses the first set's, unless that set
-/// has little room left and the second has more.
+/// If the ranks are equal, the slot of the first set wins. There is one exception: the second set wins if it has more
+/// free slots, and the first has fewer than [`ENOUGH`].
 #[expect(clippy::inline_always, reason = "as `Table::candidates`")]
 #[inline(always)]
 fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
-    // A set's room is its vacant slots or, if both sets have none, its slots whose owners owe nothing.
+    // Only vacant slots count as free. If neither set has a vacant slot, slots whose owners owe nothing count instead.
     let [room, room_in_second] =
         if first.vacant + second.vacant > 0 { [first.vacant, second.vacant] } else { [first.idle, second.idle] };
     let prefers_second = room < ENOUGH && room_in_second > room;
@@ -165,22 +177,22 @@ fn choose<'a>(first: Candidates<'a>, second: Candidates<'a>) -> Candidate<'a> {
 
 /// Keeps the compiler from turning the branch around this call into a conditional move.
 ///
-/// With conditional moves, the address of the slot to claim waits for the loads of all eight slots, one after another.
-/// A branch is predicted, so the processor goes on. A newcomer in a table of idle owners was measured to take 69 ns
-/// with branches, and 88 ns without.
+/// With conditional moves, the address of the slot to claim is known only after the loads of all eight slots. A branch
+/// is predicted, so the processor continues before these loads are complete. A newcomer in a table of idle owners was
+/// measured to take 69 ns with branches, and 88 ns without.
 #[inline]
 fn stay_a_branch() {
     black_box(());
 }
 
-/// Returns no answer, because another thread intervened.
+/// Pauses, and returns `None`: another thread intervened, so the caller has to retry.
 #[cold]
 fn disturbed<T>() -> Option<T> {
     SpinWait::new().spin();
     None
 }
 
-/// A tier's line and a reading of the clock on it, by which a newcomer is judged.
+/// The tier's line and the present position on it, for the decision about a newcomer.
 struct Reading<'a, L, C> {
     tier: usize,
     line: &'a L,
@@ -189,10 +201,14 @@ struct Reading<'a, L, C> {
 }
 
 impl<A: PerKey> Table<A> {
-    /// Answers a demand of a key that has no slot, and gives it one if it can.
+    /// Answers the demand of a key that has no slot, and gives the key a slot if it can.
     ///
-    /// It returns `None` if another thread has given the key a slot, if a slot or a quota changed meanwhile, or if
-    /// `tier` returns `None`. The caller then looks again. `tier` is called with the key's lock held.
+    /// `tier` returns the key's tier. It is called with the key's lock held. The method returns `None` in these cases,
+    /// and the caller then retries:
+    ///
+    /// - Another thread has given the key a slot.
+    /// - A slot or a quota changed meanwhile.
+    /// - `tier` returned `None`.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     pub(in crate::keyed) fn first_sight<D: Demand<A>>(
@@ -218,7 +234,8 @@ impl<A: PerKey> Table<A> {
         counts: &mut Counts,
     ) -> Option<Result<D::Answer<'_>, Denied>> {
         let (tier, under) = self.tiers.at(tier);
-        // Most keys never spent without a slot. For them a glance at the key's line shows that they owe nothing there.
+        // Most keys never spent without a slot. A glance at the key's line of shared words shows that such a key owes
+        // nothing there.
         let (may_have_word, home) = self.shared.line(share).glance(share.tag);
         let may_owe = SharedLines::may_owe(may_have_word, home, counts);
         let elsewhere =
@@ -232,15 +249,16 @@ impl<A: PerKey> Table<A> {
             let inherited = if is_shared { Some(A::idle(line, at)) } else { self.inherited_by(candidate, now) };
             let Some(mut before) = inherited else { return disturbed() };
             if may_owe {
-                // The key takes along what it spent without a slot.
+                // The key's new slot starts with the debt that the key took on without a slot.
                 before = self.with_shared_debt(share, before, elsewhere, now);
             }
-            // The epoch is compared after everything that the decision depends on was read.
+            // The epoch is compared only now, after all inputs of the decision were read. If it is still current, all
+            // inputs belong to it.
             if !under.quota.is_current(epoch) {
                 return disturbed();
             }
-            // A key is counted as a newcomer only while it has no shared word of its own. Later calls would find the
-            // word that the key's first call made busy.
+            // A key without a slot is counted in `looked` only while it has no shared word of its own. Its later calls
+            // would find the word that its own first call made busy.
             if !may_have_word {
                 counts.looked += 1;
                 let is_busy = |home| SharedLines::is_busy::<A>(home, tier, &self.tiers, (line, at), clock);
@@ -258,10 +276,10 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Calls `then` with the best slot for a newcomer, a reading of the clock, and the quota's epoch.
+    /// Calls `then` with the best slot for a newcomer, the present position, and the quota's epoch.
     ///
-    /// The quota is read before the words of the slots, and the clock after them. The method returns `None` if one of
-    /// the slots is the key's.
+    /// The order of reads is: the quota, the words of the slots, the clock. The method returns `None` if one of the
+    /// slots already belongs to the key.
     #[expect(clippy::inline_always, reason = "measured: each answer that is passed on in memory takes 1 ns")]
     #[inline(always)]
     fn with_best_slot<'a, C: Clock, T>(
@@ -274,8 +292,9 @@ impl<A: PerKey> Table<A> {
         let (epoch, mut line) = under.quota.read::<A::Line>(clock);
         let [first, second] = self.slots.candidates(key);
         let words = [first.words(), second.words()];
-        // This comes after the words were read. So the line accepts the debt of every key that these words show in this
-        // tier, even if the key was moved here with a deeper debt than the quota allows.
+        // A key may have been moved to this tier with a deeper debt than the quota allows. The line has to accept such
+        // a debt. The tier's deepest debt of this kind is loaded after the words. So it covers all keys that the words
+        // show in this tier.
         under.expect_moved(&mut line);
         // The clock is read once, after the words.
         let at = line.reading(clock.now());
@@ -285,9 +304,14 @@ impl<A: PerKey> Table<A> {
         then(choose(first, second), &now, epoch)
     }
 
-    /// Returns the refusal of a key for which there is no slot, or only a slot with its owner's debt.
+    /// Returns the refusal that a key without a slot would get because no slot is free. Writes nothing.
     ///
-    /// It writes nothing. It returns `None` if the key's own tokens decide, or if another thread intervened.
+    /// It returns `None` in these cases:
+    ///
+    /// - The key has a slot, or would get a free slot or a shared word. Then only its own tokens decide.
+    /// - Under `EvictLeastIndebted`, the debt that the key would inherit leaves enough tokens.
+    /// - Under `DenyNew`, the demand would take no tokens.
+    /// - Another thread intervened.
     #[cfg(feature = "alloc")]
     #[cold]
     pub(super) fn refusal_without_slot<D: Demand<A>>(
@@ -316,13 +340,13 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Returns the refusal of a newcomer that has to wait until the bucket with this word owes nothing.
+    /// Returns the refusal of a newcomer that has to wait until the bucket with the word `word` owes nothing.
     fn no_slot(line: &A::Line, word: u64, at: u64, clock: &impl Clock) -> Denied {
         let wait = A::resets_in(line, word, at, clock);
         Denied::counted_by(line.frequency(), 0, wait, wait)
     }
 
-    /// Gives a slot to a newcomer together with its owner's debt, or refuses the newcomer.
+    /// Gives a newcomer the slot of another key together with that key's debt, or refuses the newcomer.
     ///
     /// It returns `None` if another thread changed the slot.
     fn take_with_debt<'a, D: Demand<A>>(
@@ -343,14 +367,14 @@ impl<A: PerKey> Table<A> {
             return Some(Err(Self::no_slot(line, inherited, at, clock)));
         }
         // The demand would not change even an idle bucket: it asks for no tokens or too many, or the quota has no
-        // limit. So no slot changes its owner, whatever the bucket owes.
+        // limit. So the slot keeps its owner. The demand is decided as if the bucket owed as much as possible.
         let everything = A::owing(line, at, Debt::EVERYTHING);
         candidate.take_over::<A, D>(key, demand, now, everything, Debtor::Another, counts)
     }
 
     /// Returns a set's best slot for a newcomer, and how many vacant and idle slots the set has.
     ///
-    /// It returns `None` if one of the slots is the key's.
+    /// It returns `None` if one of the slots already belongs to the key.
     #[expect(clippy::inline_always, reason = "what it returns then stays in registers")]
     #[inline(always)]
     fn candidates<'a>(
@@ -385,18 +409,18 @@ impl<A: PerKey> Table<A> {
         Some(Candidates { best, vacant, idle })
     }
 
-    /// Returns the rank of a slot that another key owns.
+    /// Returns the [`Rank`] of a slot that another key owns: the cost of taking the slot.
     #[expect(clippy::inline_always, reason = "as `candidates`")]
     #[inline(always)]
     fn rank(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Rank {
-        // Under `SharedOverflow` a slot whose owner owes something is not taken, so it does not matter how much.
+        // Under `SharedOverflow` a slot is not taken if its owner owes anything. So it does not matter how much.
         let compares_debts = self.when_full != WhenFull::SharedOverflow;
         if word.tier() == now.tier && !compares_debts {
             return Rank::of_debt(A::owes(now.line, word.level(), now.at, now.clock).into());
         }
         if word.tier() != now.tier && self.when_full == WhenFull::EvictLeastIndebted {
-            // A newcomer inherits no debt of another tier. Under that tier's quota the debt may last far longer than
-            // any debt lasts in the newcomer's tier.
+            // A newcomer never inherits a debt of another tier. Under the quota of that tier, a debt may last far
+            // longer than any debt in the newcomer's tier.
             return match self.look(word, now.clock) {
                 None => Rank::BUSY,
                 Some((line, at, full)) if A::weight(&line, full, at, now.clock) == 0 => Rank::IDLE,
@@ -407,15 +431,17 @@ impl<A: PerKey> Table<A> {
         inherited.map_or(Rank::BUSY, |word| Rank::of_debt(A::weight(now.line, word, now.at, now.clock)))
     }
 
-    /// Returns the first word of a newcomer's bucket, if the newcomer takes over the slot with its debt.
+    /// Returns a newcomer's first word if the newcomer inherits the debt of the slot's owner.
     ///
-    /// It returns `None` while the owner's quota changes.
+    /// It returns `None` while the owner's quota changes. From a vacant slot the newcomer inherits no debt.
     #[inline]
     fn inherited_by(&self, candidate: Candidate<'_>, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         if candidate.is_taken() { self.inherited(candidate.word, now) } else { Some(A::idle(now.line, now.at)) }
     }
 
-    /// Returns a word with the owner's debt on the newcomer's line; `None` while the owner's quota changes.
+    /// Returns a word on the newcomer's line that owes what the slot's owner owes.
+    ///
+    /// It returns `None` while the owner's quota changes.
     #[inline]
     fn inherited(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let &Reading { tier, line, at, clock } = now;
@@ -426,14 +452,14 @@ impl<A: PerKey> Table<A> {
         }
     }
 
-    /// Returns a word whose debt takes as long to be repaid on the newcomer's line as the owner's debt.
+    /// Returns a word on the newcomer's line whose debt lasts as long as the owner's debt.
     #[cold]
     fn inherited_from_other_tier(&self, word: SlotWord, now: &Reading<'_, A::Line, impl Clock>) -> Option<u64> {
         let (line, at, full) = self.look(word, now.clock)?;
         Some(A::owing(now.line, now.at, A::owed(&line, full, at, now.clock).inherited()))
     }
 
-    /// Returns `before`, or a word that owes more if the key owes more in shared words.
+    /// Returns a word that owes the greater of two debts: that of `before`, and the key's in shared words.
     #[cold]
     fn with_shared_debt(
         &self,

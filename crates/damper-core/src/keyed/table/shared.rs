@@ -1,56 +1,70 @@
-//! The debts of keys without a slot: in which shared word a key spends, and what it owes already.
+//! The debts of keys without a slot: what such a key owes already, and in which shared word it spends.
 //!
 //! [`table`](super#terms) defines the terms.
 //!
-//! There are many words, because a newcomer inherits what its word owes. With a single word, when one key in a thousand
-//! found no slot, nine of ten innocent clients were seen to be refused. Each newcomer started with the word's debt, so
-//! its slot stayed busy longer, and more keys found no slot.
+//! A newcomer inherits the debt of its shared word, even if other keys took those tokens. So there are many shared
+//! words. With a single word, nine of ten innocent clients were seen to be refused when one key in a thousand found no
+//! slot. Each newcomer then inherited the debt of that one word. So its slot stayed busy longer, and even more keys
+//! found no slot.
 //!
-//! The words stand in lines of memory, which [`lines`](super::lines) draws. A key's hash chooses its line and its
-//! *tag*, which names the key in a word. The tag chooses the key's *home*: one word of the line. A word is *busy* while
-//! it owes something. A word is *at home* if it stands at the home of its tag. A word from which several keys spent has
-//! the tag 0, and always counts as at home. Each tier also has a *fixed word* beside each group of four lines.
+//! # Words and tags
+//!
+//! [`lines`](super::lines) draws the memory: shared words stand in *lines* of up to seven. The hash of a key chooses
+//! two things:
+//!
+//! - One line. All shared words of the key are in this line.
+//! - A *tag*, which names the key in a word. The tag chooses one word of the line, the *home* of the tag.
+//!
+//! If several keys spent from a word, its tag is 0.
+//!
+//! - A word is *busy* while it owes something, and *idle* otherwise.
+//! - A word is *at home* if it stands at the home of its tag. A word of several keys always counts as at home.
+//! - Each group of four lines also has one *fixed word* for each tier, if there are several tiers.
 //!
 //! # The debt of a key in a tier
 //!
-//! 1. A busy word of the key's tag and tier covers all that the key owes in this tier.
-//! 2. Without such a word, the debt is the greater of two. One is that of the word at the key's home, if several keys
-//!    of its tier spent from it. The other is that of the tier's fixed word, if several keys spent from it or it has
-//!    the key's tag.
-//! 3. Busy words of the key's tag in other tiers count too, by the time that they take to be repaid.
+//! 1. If there is a busy word with the key's tag and tier, it covers all that the key owes in this tier.
+//! 2. Otherwise the debt is the greater of two:
+//!    - the debt of the word at the key's home, if this is a word of several keys in the key's tier
+//!    - the debt of the tier's fixed word, if this is a word of several keys or has the key's tag
+//! 3. Busy words with the key's tag in other tiers count too. Their debt counts as the time until it is repaid.
 //!
 //! A newcomer that gets a slot starts from that debt. The words in the line stay, and their debts run out with time.
 //!
 //! # Where a key without a slot spends
 //!
-//! It spends in the first of these words that exists:
+//! It spends in the first of these words that exists. Here *the greater* stands for the greater of two debts: the key's
+//! and the word's. A tag of 0 afterwards means that several keys owe in the word.
 //!
 //! | word | starts from | tag afterwards |
 //! |---|---|---|
-//! | the busy word of its tag and tier | what the key owes | its own |
-//! | the busy word of several keys of its tier at its home | what the key owes | several |
+//! | the busy word with its tag and tier | what the key owes | its own |
+//! | the busy word at its home, if several keys of its tier share this word | what the key owes | 0 |
 //! | an idle word, the one at its home first | what the key owes | its own |
-//! | the word at its home, if this word is of its tier and at home | the greater of both debts | several |
-//! | the fixed word of its tier, if the word at its home is at home | the greater of both debts | its own, or several |
+//! | the word at its home, if this word is of its tier and at home | the greater | 0 |
+//! | the fixed word of its tier, if the word at its home is at home | the greater | its own, or 0 |
 //! | the word at its home, which is *displaced* | what the key owes | its own |
 //!
-//! A displaced word goes to its own home. If a word stands there that is not at home, it is displaced in turn, and so
-//! on. Each step brings a word home, so there are at most as many steps as words, in one cache line. The last displaced
-//! word finds a word that is at home. If both are of one tier, they become one word of several keys, which owes the
-//! greater of both debts. Otherwise the fixed word of the displaced word's tier takes the debt. A refusal writes
-//! nothing.
+//! A displaced word moves to its own home. If the word there is not at home, that word is displaced in turn, and so on.
+//! Each step brings one word home, so there are at most as many steps as words in the line. All these words are in one
+//! cache line.
 //!
-//! So the debt of a key is always found: under its own tag anywhere in the line, under several keys at its home, or
-//! in the fixed word of its tier.
+//! The last displaced word finds a word at its home that is at home itself. If both are of one tier, they become one
+//! word of several keys, which owes the greater of both debts. Otherwise the fixed word of the displaced word's tier
+//! takes the debt.
 //!
-//! **Roll-backs.** The receipt of taken tokens names the word and the *generation* of the lock. The generation is
-//! incremented when a word is displaced, and when a spend copies a debt that stays in another word too. A receipt of an
-//! older generation gives nothing back, because its tokens may be owed in several words by now. Lowering one of these
-//! could forget debts of other keys or of other calls.
+//! So every debt of a key can be found. It is in a word with the key's tag anywhere in the line, in a word of several
+//! keys at the key's home, or in the fixed word of the tier. A refusal writes nothing.
 //!
-//! **Tiers.** A flood of keys in one tier neither pushes out the debts of another tier nor inherits them, because a
-//! word of another tier counts only if it has the key's own tag. All tiers share all lines, so a tier that no key is in
-//! takes nothing but its fixed words.
+//! **Roll-backs.** The receipt of taken tokens names the word and the *generation* of the lock. Two events increment
+//! the generation: a word is displaced, or a spend copies a debt that also stays in another word. A receipt of an older
+//! generation gives nothing back, because several words may owe its tokens by now. Lowering one of them could forget
+//! debts of other keys or of other calls.
+//!
+//! **Tiers.** A key inherits the debt of a word of another tier only if the word has the key's own tag. So a flood of
+//! keys in one tier does not pass its debts to keys of other tiers. Nor does it push out their debts, because a
+//! displaced debt moves to another word. All tiers share all lines, so a tier without keys takes no memory but its
+//! fixed words.
 
 use super::lines::{MOST_WAYS, SEVERAL, Share, SharedLine, SharedLines, SharedWord};
 use super::locks::Counts;
@@ -62,57 +76,63 @@ use crate::sync::Signal;
 use crate::sync::{Guarded, SpinWait};
 use crate::time::Clock;
 
-/// The debt of a key without a slot, seen with the lock held.
+/// The debt of a key without a slot, and the word in which it would spend, as read with the lock held.
 #[derive(Clone, Copy)]
 pub(super) struct SharedDebt {
-    /// The bucket's word from which a newcomer that gets a slot starts.
+    /// The key's debt, as a bucket's word. If the key gets a slot, the slot starts from this word.
     pub(super) of_key: u64,
-    /// The bucket's word from which a call of a key without a slot starts.
-    pub(super) start: u64,
-    /// The bucket's word for the debt that the key shares with others, in words of several keys.
+    /// The bucket's word that a call starts from if the key gets no slot.
     ///
-    /// It is idle if the key's own word covers that debt. The fixed word counts as a word of several keys.
+    /// It may owe more than `of_key`, because other keys may owe in the same shared word.
+    pub(super) start: u64,
+    /// The debt in words that the key shares with other keys, as a bucket's word.
+    ///
+    /// It owes nothing if a word of the key alone covers that debt. The fixed word of the tier counts as shared.
     of_several: u64,
     tier: usize,
     place: Place,
     /// The tag that the word will have after the key has spent from it.
     tag_after: u64,
-    /// Whether a spend begins a new generation of the lock.
+    /// Whether a spend begins a new generation of the lock, so that older receipts give nothing back.
     ///
-    /// It does if another word owes a part of this debt too, or if a word is displaced.
+    /// It does if a part of this debt also stays in another word, or if the spend displaces a word.
     is_copied: bool,
 }
 
 /// The word in which a key without a slot spends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// This word of its line.
+    /// The word with this number in the key's line.
     Way(u8),
-    /// This word of its line. The debt that is there now moves to the home of its own tag.
+    /// The word with this number in the key's line, whose present debt moves elsewhere.
+    ///
+    /// That debt moves to the home of its own tag.
     Displaced(u8),
-    /// The fixed word of its tier.
+    /// The *fixed word* of the key's tier: a word outside the lines that only this tier uses.
     Fixed,
 }
 
-/// The shared word from which tokens were taken, and when.
+/// The shared word from which a call took tokens.
+///
+/// The counts show whether the word can still be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedOrigin {
     tier: u8,
     place: Place,
-    /// The generation of the lock before the take.
+    /// The lock's `Counts::generation` before the take: how often its words had copied or moved debts.
     generation: u32,
-    /// How often the words had been cleared before the take.
+    /// The lock's `Counts::clears` before the take: how often its words had been cleared.
     pub(super) clears: u32,
 }
 
-/// The debts in a line of shared words that are of other tiers than the key's.
+/// The debts of other tiers than the key's, in the key's line of shared words.
 ///
 /// They are computed before the clock is read for the key's own tier.
 #[derive(Clone, Copy)]
 pub(super) struct Elsewhere {
-    /// The longest debt under the key's own tag.
+    /// The longest debt in words with the key's own tag.
     of_key: Debt,
-    /// Which words of other tiers are busy: a bit for each word of the line.
+    /// Which words of other tiers owe something. Bit `n` stands for word `n` of the line.
     busy: u8,
 }
 
@@ -120,7 +140,7 @@ impl Elsewhere {
     pub(super) const NOTHING: Self = Self { of_key: Debt::NOTHING, busy: 0 };
 }
 
-/// The line of a tier's quota, and a reading of the clock on it.
+/// The line of a tier's quota, and the present position on it.
 struct Reading<'a, L, C> {
     line: &'a L,
     at: u64,
@@ -128,7 +148,7 @@ struct Reading<'a, L, C> {
 }
 
 impl<L, C: Clock> Reading<'_, L, C> {
-    /// Decodes the level of a shared word of this tier to the word of a bucket.
+    /// Returns the bucket's word that a shared word of this tier stores as its level.
     fn full<A: PerKey<Line = L>>(&self, word: SharedWord) -> u64 {
         if word.is_used { A::word(self.line, word.level, self.at, self.clock) } else { A::idle(self.line, self.at) }
     }
@@ -139,43 +159,45 @@ impl<L, C: Clock> Reading<'_, L, C> {
 }
 
 impl SharedLines {
-    /// Returns the lock of a key's line, which is also held while a key of this line is first seen.
+    /// Returns the lock of a key's line. It is also held while a key of this line gets a slot.
     #[inline]
     pub(super) fn lock(&self, share: Share) -> &Guarded<Counts> {
         self.locks.of(Self::group(share))
     }
 
-    /// Returns the signal that is raised when tokens of a key in this line may come earlier.
+    /// Returns the signal that is raised when tokens may come earlier for a key of this line.
     #[cfg(feature = "std")]
     #[inline]
     pub(super) fn changes(&self, share: Share) -> &Signal {
         self.locks.changes(Self::group(share))
     }
 
-    /// Raises the signals of all lines, which [`changes`](Self::changes) returns.
+    /// Raises the signals of all lines. [`changes`](Self::changes) returns the signal of one.
     #[cfg(feature = "std")]
     pub(super) fn raise_all(&self) {
         self.locks.raise_all();
     }
 
-    /// Returns how many calls of `retier` and `clear_tier` there were for keys under this line's lock.
+    /// Returns the number of `retier` and `clear_tier` calls for the keys under this line's lock; wraps.
     #[cfg(feature = "alloc")]
     pub(super) fn retiers(&self, share: Share) -> u32 {
         self.locks.retiers(Self::group(share))
     }
 
-    /// Adds one to [`retiers`](Self::retiers).
+    /// Adds one to the count that [`retiers`](Self::retiers) returns.
     #[cfg(feature = "alloc")]
     pub(super) fn count_retier(&self, share: Share) {
         self.locks.count_retier(Self::group(share));
     }
 
-    /// Adds up one of the counts over all locks.
+    /// Adds up one of the counts over all locks. The sum wraps.
     pub(super) fn sum(&self, of: impl Fn(&Counts) -> u64) -> u64 {
         self.locks.sum(of)
     }
 
-    /// Returns whether a key may owe something, judged by the result of [`glance`](SharedLine::glance).
+    /// Returns whether a key may owe something in shared words. If it is `false`, the key owes nothing there.
+    ///
+    /// `may_have_word` and `home` are the result of [`glance`](SharedLine::glance) for the key's tag.
     #[inline]
     pub(super) fn may_owe(may_have_word: bool, home: Option<SharedWord>, counts: &Counts) -> bool {
         may_have_word || home.is_some_and(|home| home.tag == SEVERAL) || counts.has_fixed
@@ -184,7 +206,7 @@ impl SharedLines {
     /// Returns the debt in a word of another tier.
     #[inline(never)]
     fn owed_in_tier<A: PerKey>(word: SharedWord, tiers: &Tiers, clock: &impl Clock) -> Debt {
-        // If no call has used the tier yet, nothing is owed in it. This look does not start the tier's line.
+        // If no call has used the tier yet, nothing is owed in it. `unsettled_line` does not start the tier's line.
         if !word.is_used || tiers.at(word.tier).1.quota.unsettled_line::<A::Line>(clock).is_some() {
             return Debt::NOTHING;
         }
@@ -199,7 +221,7 @@ impl SharedLines {
         }
     }
 
-    /// Returns the debts of other tiers in a key's line.
+    /// Returns what the words of a key's line owe in other tiers than the key's.
     #[inline]
     pub(super) fn elsewhere<A: PerKey>(
         &self,
@@ -227,7 +249,9 @@ impl SharedLines {
         elsewhere
     }
 
-    /// Returns what a key without a slot may owe, and the word in which it would spend.
+    /// Returns what a key without a slot may owe, and the shared word in which it would spend.
+    ///
+    /// `line` and `at` are the line of the key's tier and the present position on it.
     pub(super) fn debt<A: PerKey>(
         &self,
         share: Share,
@@ -242,7 +266,7 @@ impl SharedLines {
         let shared = self.line(share);
         let ways = shared.ways();
         let home = shared.home(share.tag);
-        // The search starts at the key's home. It finds the key's own word, and the first idle word.
+        // The search starts at the key's home. It finds the busy word with the key's tag, and the first idle word.
         let (mut own, mut vacant) = (None, None);
         for way in (home..ways).chain(0..home) {
             let word = shared.word(way);
@@ -317,14 +341,16 @@ impl SharedLines {
         }
     }
 
-    /// Returns whether a word with this tag, which stands at `way`, is at home.
+    /// Returns whether a word with this tag is at home if it is word `way` of the line.
+    ///
+    /// It is at home if the tag chooses this place. A word of several keys is at home anywhere.
     const fn is_at_home(line: SharedLine<'_>, tag: u64, way: usize) -> bool {
         tag == SEVERAL || line.home(tag) == way
     }
 
-    /// Stores the bucket's word after a call of a key without a slot, and returns where.
+    /// Stores `after`, the bucket's word after a call of a key without a slot, and returns the place.
     ///
-    /// It is called with the line's lock held.
+    /// The caller holds the line's lock.
     pub(super) fn spend<A: PerKey>(
         &self,
         share: Share,
@@ -358,7 +384,10 @@ impl SharedLines {
         self.put_fixed(share, tiers, word);
     }
 
-    /// Puts a displaced word at its home, and each word that this displaces at its own home.
+    /// Moves a displaced word to its home, and then each word that such a move displaces.
+    ///
+    /// The last of these words finds a word at its home that is at home itself. Then its debt is merged into that word,
+    /// or into the fixed word of its tier.
     fn bring_home<A: PerKey>(
         &self,
         share: Share,
@@ -368,7 +397,7 @@ impl SharedLines {
         clock: &impl Clock,
     ) {
         let line = self.line(share);
-        // Each step brings one word home, so the loop ends before its bound.
+        // Each step but the last brings one word home, so the loop returns before it reaches its bound.
         for _ in 0..=MOST_WAYS {
             let home = line.home(displaced.tag);
             let there = line.word(home);
@@ -389,7 +418,7 @@ impl SharedLines {
         }
     }
 
-    /// Returns the greater debt of two words of one tier, as a level.
+    /// Returns the greater debt of two shared words of one tier, as a level to store.
     fn greater_level<A: PerKey>(one: SharedWord, other: SharedWord, tiers: &Tiers, clock: &impl Clock) -> u64 {
         let spin_wait = SpinWait::new();
         loop {
@@ -404,6 +433,8 @@ impl SharedLines {
     }
 
     /// Calls `decide` with what a key without a slot owes. The caller holds the line's lock.
+    ///
+    /// `decide` gets the line of the tier's quota, the present position and the debt.
     pub(super) fn visit<A: PerKey, T>(
         &self,
         share: Share,
@@ -425,7 +456,10 @@ impl SharedLines {
         }
     }
 
-    /// Books tokens by `charge` for a key without a slot, whose lock is held, and returns how many.
+    /// Books tokens for a key without a slot, and returns how many. The caller holds the key's lock.
+    ///
+    /// `charge` gets the line of the tier's quota, the bucket's word and the present position. It returns how many
+    /// tokens it books, and the new word.
     pub(super) fn charge<A: PerKey>(
         &self,
         share: Share,
@@ -454,8 +488,8 @@ impl SharedLines {
         counts: &Counts,
     ) -> Option<SharedWord> {
         let tier = usize::from(tier);
-        // In another generation the tokens may be owed in several words. After a clear they are no longer owed, and
-        // what the word owes may be another key's.
+        // In another generation, several words may owe the tokens. After a clear, no word owes them, and the debt in
+        // this word may be another key's.
         if counts.generation != generation || counts.clears != clears {
             return None;
         }
@@ -466,10 +500,10 @@ impl SharedLines {
         (word.is_used && word.tier == tier && (word.tag == tag || word.tag == SEVERAL)).then_some(word)
     }
 
-    /// Changes the word that a receipt names; `None` if the word cannot be changed any more.
+    /// Changes the word that a receipt names. The caller holds the line's lock.
     ///
-    /// It is called with the line's lock held. `change` gets the tier's line, the bucket's word and the present
-    /// position. It returns the new word.
+    /// `change` gets the line of the tier's quota, the bucket's word and the present position. It returns the new word.
+    /// The method returns `None` if the word cannot be changed any more, or if `change` returns `None`.
     pub(super) fn revise<A: PerKey>(
         &self,
         share: Share,
@@ -497,10 +531,13 @@ impl SharedLines {
         Some(())
     }
 
-    /// Returns what a key owes together with others: in a word of several keys and in a tier's fixed word.
+    /// Returns the debt that a key shares with other keys of a tier.
     ///
-    /// It is called with the line's lock held, for a key that has a slot and moves to this tier. When the key got its
-    /// slot, it took along the debts under its own tag. It left these, because it was not in this tier then.
+    /// It is in a word of several keys, or in the tier's fixed word.
+    ///
+    /// It is called for a key that has a slot and moves to this tier. The caller holds the line's lock. When the key
+    /// got its slot, the slot took over the debts under the key's own tag. It did not take over these shared debts,
+    /// because the key was not in this tier then.
     pub(super) fn owed_with_others<A: PerKey>(
         &self,
         share: Share,
@@ -516,7 +553,10 @@ impl SharedLines {
         self.visit::<A, _>(share, tier, tiers, clock, |line, at, debt| A::owed(line, debt.of_several, at, clock))
     }
 
-    /// Returns whether a word of any tier owes something. `line` and `at` are those of the tier `tier`.
+    /// Returns whether a shared word of any tier owes something.
+    ///
+    /// `line` and `at` are the line of the tier with the number `tier`, and the present position on it. They save a
+    /// second reading of the clock if the word is of that tier.
     #[inline]
     pub(super) fn is_busy<A: PerKey>(
         word: SharedWord,
@@ -532,13 +572,16 @@ impl SharedLines {
         }
     }
 
-    /// Forgets what is owed in all words.
+    /// Clears all shared words, so that no debt is left in them.
     pub(super) fn clear_all(&self, tiers: &Tiers) {
-        for group in 0..self.groups() {
-            self.locks.of(group).write(|counts| {
+        // All groups of a lock are cleared while it is held. If it were released in between, tokens could be spent in a
+        // group that is cleared already, and `has_fixed` would be lost.
+        let locks = self.locks.len();
+        for first in 0..locks.min(self.groups()) {
+            self.locks.of(first).write(|counts| {
                 counts.clears = counts.clears.wrapping_add(1);
                 counts.has_fixed = false;
-                self.clear(group, tiers);
+                (first..self.groups()).step_by(locks).for_each(|group| self.clear(group, tiers));
             });
         }
     }

@@ -2,12 +2,12 @@
 //!
 //! [`table`](super#terms) defines the terms.
 //!
-//! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, reads
-//! the clock once, judges all, and only then takes tokens, from one after another.
+//! A call on one limit does these steps one after another. A call that asks several limits looks at all of them, then
+//! reads the clock, and then judges all. Only after that it takes tokens from one limit after another.
 //!
-//! **The order of reads** is: the slot's word, its owner, the epoch, the clock, the line, the epoch again. The second
-//! load of the epoch comes with a fence. After that, a swap or another load of the word notices if the slot was not the
-//! key's, as [`Slot::owner`] says.
+//! **The order of reads** is: the slot's word, the slot's owner, the epoch of the quota, the clock, the line, the epoch
+//! again. An Acquire fence comes before the second load of the epoch. After that, the word is swapped or loaded again.
+//! If the slot did not belong to the key throughout, the word has changed by then, as [`Slot::owner`] explains.
 
 use super::demand::{Demand, Grant};
 use super::slots::{Slot, SlotWord};
@@ -16,7 +16,7 @@ use crate::limit::{Denied, PerKey};
 use crate::quota::Line;
 use crate::time::Clock;
 
-/// The slot that a look found, with its word and the epoch of its quota.
+/// The slot that a look found, with its word and the epoch of the quota that the word is under.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) slot: &'a Slot,
@@ -24,7 +24,7 @@ pub(in crate::keyed) struct SlotLook<'a> {
     pub(super) epoch: usize,
 }
 
-/// The swap that takes the tokens of an allowed demand; `T` is its [`Demand::Allowed`].
+/// The swap that takes the tokens of an allowed demand. `T` is [`Demand::Allowed`] of that demand.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::keyed) struct SlotTake<'a, T> {
     slot: &'a Slot,
@@ -61,9 +61,10 @@ impl<A: PerKey> Table<A> {
         Some(SlotLook { slot, word, epoch })
     }
 
-    /// Decides about a demand by a look, and by a reading of the clock that came after it. Writes nothing.
+    /// Decides about a demand from a look and a later reading of the clock. Writes nothing.
     ///
-    /// It returns `None` if the slot or the quota changed meanwhile, or if the bucket is below empty.
+    /// It returns `None` if only the slow path can decide: for example, if the slot or the quota changed meanwhile, or
+    /// if the bucket owes more than a burst.
     #[expect(clippy::inline_always, reason = "the answer of each step then stays in registers")]
     #[inline(always)]
     pub(in crate::keyed) fn judge<'a, D: Demand<A>>(
@@ -80,10 +81,10 @@ impl<A: PerKey> Table<A> {
     #[inline]
     fn tier_of_word<D: Demand<A>>(&self, word: SlotWord) -> Option<&Tier> {
         if D::BRINGS_ITS_DEPTH {
-            // With plans, the tiers are the classes of plans, and all have the same line.
+            // With plans, the tiers are the classes of plans. All classes are judged on the line of the first.
             return (!word.is_claimed()).then_some(&self.tiers.first);
         }
-        // A slot that is changing its owner is in no tier.
+        // While a slot changes its owner, its word names a tier that does not exist.
         self.tiers.get(word.tier())
     }
 
@@ -100,11 +101,11 @@ impl<A: PerKey> Table<A> {
         if demand.tokens() == 0 || D::BRINGS_ITS_DEPTH && !tier.expects_debt_of(demand.deepest_debt()) {
             return None;
         }
-        // The clock is read before the line, whose words then need fewer registers.
+        // The clock is read before the line is loaded, so no registers have to keep the line during that call.
         let now = now();
         let mut line: A::Line = tier.quota.line_for_fast_path(epoch);
-        // Only windows need the deepest debt that was moved into the tier, because a token bucket below empty is left
-        // to the slow path anyway.
+        // A key that was moved to this tier may owe more than the quota allows. Only windows must expect that here. A
+        // token bucket that owes so much is below empty, and the slow path decides about it.
         if A::BY_WINDOWS {
             tier.expect_moved(&mut line);
         }
@@ -113,10 +114,11 @@ impl<A: PerKey> Table<A> {
         if !tier.quota.is_current(epoch) {
             return None;
         }
-        // No closure gets the line here. A single call that took a reference to it would force it into memory.
+        // The line is passed to no closure here. A reference to it in a single call would force the line out of
+        // registers into memory.
         match judged {
             Ok((after, allowed)) => Some(Ok(SlotTake { slot, word, after, at, allowed })),
-            // If the slot has another word by now, the refusal may be by the bucket of another key.
+            // If the slot has another word by now, the refusal may have been computed from another key's bucket.
             Err(denied) if slot.still_has(word) => Some(Err(denied)),
             Err(_) => None,
         }

@@ -2,24 +2,26 @@
 //!
 //! [`table`](super#terms) defines the terms, and [`lines`](super::lines) the *fixed words*.
 //!
-//! There are up to 15 tiers. The word of a key's slot says which one the key is in. While a slot changes its owner, the
-//! word names a tier that does not exist.
+//! There are up to 15 tiers. The word of a key's slot says which tier the key is in. While a slot changes its owner,
+//! its word names a tier that does not exist.
 //!
-//! **An added tier** has fixed words of its own, one for each group of shared lines. So each key keeps its line of
-//! shared words and its lock when a tier is added.
+//! **An added tier** is one that was added while the limiter was used. It has its fixed words in memory of its own, one
+//! for each group of shared lines. So the shared lines stay as they are, and each key keeps its line and its lock.
 //!
-//! **Asking again for a tier.** The caller's function says which tier a key is in. `retier` increments a count before
-//! it calls that function. A first sight calls the function before it takes the key's lock, and calls it again if the
-//! count has changed by the time it holds the lock. So a first sight never gives a key the tier that it had before a
-//! `retier`.
+//! **Asking again for a tier.** A function of the caller returns the tier of a key. When its answer for a key has
+//! changed, `retier` moves the key. A first sight of the key at the same time must not use the old answer. So:
 //!
-//! **Changing several quotas.** All changes are prepared before the first is published, and each claims its quota. So
-//! either all of them are made or none.
+//! - `retier` increments a count, and then calls the function.
+//! - A first sight reads the count and calls the function before it takes the key's lock. With the lock held, it
+//!   compares the count. If the count has changed, it calls the function again.
 //!
-//! **Moving a key.** The move swaps the word of the key's slot for one whose bucket takes as long to be full under the
-//! new tier's quota. It adds what the key owes in shared words. Such a word may owe more than the new quota allows. So
-//! a tier remembers the deepest debt that was ever moved into it. Otherwise a reader would mistake such a word for one
-//! from before the clock stepped back, and treat its bucket as full.
+//! **Changing several quotas.** Each change claims its quota, so no other change of that quota can come in between. The
+//! first change is published only after all of them are prepared. So either all quotas change or none.
+//!
+//! **Moving a key.** A move swaps the word of the key's slot. Under the new tier's quota, the bucket then takes as long
+//! to be full as before, plus the time for what the key owes in shared words. So the new word may owe more than the new
+//! quota allows. A reader could mistake such a word for one from before the clock stepped back, and treat its bucket as
+//! full. To prevent this, each tier remembers the deepest debt that was ever moved into it.
 
 use crate::quota::{Line, LineStart, LiveQuota, Quota};
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
@@ -31,25 +33,30 @@ use {
     alloc::{boxed::Box, vec::Vec},
 };
 
-/// The most tiers beside the first.
+/// The largest number of tiers besides the first.
 #[cfg(feature = "alloc")]
 const MOST_OTHERS: usize = MOST_TIERS - 1;
 
 /// The quotas of the tiers.
 pub(super) struct Tiers {
-    /// The first tier is apart from the others, so that the fast path finds it without another load.
+    /// The first tier, apart from the others so that the fast path needs no extra load to find it.
     pub(super) first: Tier,
-    /// The tiers that the limiter was built with.
+    /// The other tiers that the limiter was built with.
     #[cfg(feature = "alloc")]
     others: Vec<Tier>,
-    /// The tiers that were added while the limiter was used. They fill the places from the first on.
+    /// The tiers that were added while the limiter was used. They fill the array from its start.
     #[cfg(feature = "alloc")]
     added: [SetOnce<AddedTier>; MOST_OTHERS],
+    /// The quota to which each tier can be changed, also one that is added, if `make_room_for` set it.
+    #[cfg(feature = "alloc")]
+    largest: Option<Quota>,
 }
 
 pub(super) struct Tier {
     pub(super) quota: LiveQuota,
-    /// The deepest debt that a key had when it was moved to this tier, in the tier's tokens or windows.
+    /// The deepest debt that was announced for this tier by [`expect_debt_of`](Self::expect_debt_of).
+    ///
+    /// It is in the tokens or windows of the tier.
     deepest_moved: AtomicU64,
 }
 
@@ -69,6 +76,8 @@ impl Tiers {
                 others: Vec::new(),
                 #[cfg(feature = "alloc")]
                 added: array_of!(MOST_OTHERS, SetOnce::new()),
+                #[cfg(feature = "alloc")]
+                largest: None,
             }
         }
     }
@@ -79,7 +88,7 @@ impl Tiers {
         Self { others, ..Self::one(first, start) }
     }
 
-    /// Returns a tier, if there is one of this number.
+    /// Returns the tier of this number, if there is one.
     #[inline]
     pub(super) fn get(&self, tier: usize) -> Option<&Tier> {
         match tier.checked_sub(1) {
@@ -91,7 +100,7 @@ impl Tiers {
         }
     }
 
-    /// Returns the tier of this number, or the last one if there are fewer.
+    /// Returns the tier of this number, with its number. A number beyond the last tier means the last.
     #[inline]
     pub(super) fn at(&self, tier: usize) -> (usize, &Tier) {
         match self.get(tier) {
@@ -115,7 +124,7 @@ impl Tiers {
         return 1;
     }
 
-    /// Returns whether there is one tier only.
+    /// Returns whether there is only one tier.
     #[cfg_attr(not(feature = "alloc"), expect(clippy::unused_self, reason = "as `len`"))]
     #[inline]
     pub(super) fn is_one(&self) -> bool {
@@ -125,7 +134,7 @@ impl Tiers {
         return true;
     }
 
-    /// Makes the lines of all tiers accept a debt of this depth.
+    /// Makes the lines of all tiers accept a debt of this depth, as [`Tier::expect_debt_of`] does for one tier.
     #[cfg(feature = "alloc")]
     pub(super) fn expect_debt_of(&self, debt: u64) {
         for tier in (0..self.len()).filter_map(|tier| self.get(tier)).filter(|tier| !tier.expects_debt_of(debt)) {
@@ -133,7 +142,9 @@ impl Tiers {
         }
     }
 
-    /// Returns the quota of a tier, with its epoch and its line, as [`LiveQuota::read`] does.
+    /// Returns the quota of a tier, with the epoch and the line that [`LiveQuota::read`] returns.
+    ///
+    /// The line accepts the debts of keys that were moved to the tier.
     #[inline]
     pub(super) fn read<L: Line>(&self, tier: usize, clock: &impl Clock) -> (&LiveQuota, (usize, L)) {
         let (_, tier) = self.at(tier);
@@ -145,6 +156,14 @@ impl Tiers {
 
 #[cfg(feature = "alloc")]
 impl Tiers {
+    /// Makes the lines of all tiers able to change to `largest` later. Call it before the first use.
+    pub(super) fn make_room_for(&mut self, largest: Quota) {
+        self.largest = Some(largest);
+        for tier in core::iter::once(&mut self.first).chain(&mut self.others) {
+            tier.quota.make_room_for(largest);
+        }
+    }
+
     /// Returns the added tier of this number, if there is one.
     #[cold]
     fn added(&self, tier: usize) -> Option<&AddedTier> {
@@ -158,13 +177,19 @@ impl Tiers {
 
     /// Adds a tier after the last one, and returns its number.
     ///
-    /// It has a fixed word in each of `groups` groups. It returns `None` if there are as many tiers as there can be.
+    /// The tier has a fixed word for each of `groups` groups. The method returns `None` if there are already as many
+    /// tiers as there can be.
     pub(super) fn add(&self, quota: Quota, groups: usize) -> Option<usize> {
         let built = 1 + self.others.len();
         let fixed = (0..groups).map(|_| AtomicU64::new(0)).collect();
-        let mut tier = Box::new(AddedTier { tier: Tier::new(quota, self.first.quota.line_start()), fixed });
+        let mut tier = Tier::new(quota, self.first.quota.line_start());
+        if let Some(largest) = self.largest {
+            tier.quota.make_room_for(largest);
+        }
+        let mut tier = Box::new(AddedTier { tier, fixed });
         for (index, place) in self.added.iter().take(MOST_TIERS - built).enumerate() {
-            // Another thread may be adding a tier too, so each place is set once.
+            // Another thread may be adding a tier too, and may have filled this place. Then `set` fails and returns the
+            // tier, and the next place is tried.
             match place.set(tier) {
                 Ok(()) => return Some(built + index),
                 Err(back) => tier = back,
@@ -184,25 +209,29 @@ impl Tier {
     /// Makes the tier's line accept the debts of keys that were moved to this tier.
     ///
     /// Without this, a debt deeper than the quota allows would be mistaken for one from before the clock stepped back.
-    /// The method is called after the word of the key was read.
+    /// Call it after the word of the key was read.
     #[inline]
     pub(super) fn expect_moved(&self, line: &mut impl Line) {
-        // ORDERING: Relaxed. A thread that read the word of a moved key sees at least the debt that `expect_debt_of`
-        // stored for it: the Acquire of the word pairs with the Release with which `Table::move_to` wrote it.
-        // loom-tests: keyed::debt_survives_a_move_beside_a_check.
+        // ORDERING: Relaxed. The caller has loaded the key's word with Acquire. That load pairs with the Release swap
+        // with which `Table::move_to` wrote the word of a moved key. `expect_debt_of` came before that swap, so this
+        // load sees at least the debt of that key. loom-tests: keyed::debt_survives_a_move_beside_a_check.
         line.expect_debt_of(self.deepest_moved.load(Ordering::Relaxed));
     }
 
-    /// Returns whether `expect_debt_of` has remembered a debt of this depth.
+    /// Returns whether `expect_debt_of` was called with a debt of this depth or deeper.
     #[inline]
     pub(super) fn expects_debt_of(&self, debt: u64) -> bool {
-        // ORDERING: Relaxed: the value only grows, and an older one leads to the slow path, which makes it grow.
+        // ORDERING: Relaxed: the value only grows. A thread that reads an older, smaller value takes the slow path,
+        // which calls `expect_debt_of` again.
         self.deepest_moved.load(Ordering::Relaxed) >= debt
     }
 
-    /// Remembers that a key with a debt of this depth is moved to the tier.
+    /// Makes the tier's line accept debts of this depth from now on.
+    ///
+    /// Call it before writing a word that owes so much.
     pub(super) fn expect_debt_of(&self, debt: u64) {
-        // ORDERING: Relaxed: the Release of the word that is written next publishes it.
+        // ORDERING: Relaxed: the caller then writes the key's word with Release, which publishes this value to threads
+        // that load the word with Acquire.
         let mut now = self.deepest_moved.load(Ordering::Relaxed);
         while let Err(newer) =
             self.deepest_moved.compare_exchange(now, now.max(debt), Ordering::Relaxed, Ordering::Relaxed)

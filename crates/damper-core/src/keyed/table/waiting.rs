@@ -2,43 +2,47 @@
 //!
 //! [`table`](super#terms) defines the terms.
 //!
-//! A waiter takes its tokens in advance, as the waiters of a single limiter do. The waiter keeps its *position*: the
-//! word that its swap wrote, which is a position on the line of the key's tier. The table stores nothing about a
-//! waiter, so a key with waiters takes no more memory than one without. The bucket of such a key is below empty, so
-//! checks are refused.
+//! A waiter takes its tokens in advance, as the waiters of a single limiter do. It then keeps its *position*: the word
+//! that its swap wrote, which is a position on the line of the key's tier. The table stores nothing about a waiter, so
+//! a key with waiters takes no more memory than a key without. The bucket of a key with waiters is below empty, so
+//! checks of that key are refused.
 //!
 //! # When a waiter is ready
 //!
-//! A waiter is ready as soon as one of two things is true:
+//! A waiter is ready as soon as one of two rules allows it:
 //!
-//! 1. The line has passed its position. This alone serves waiters in order, at the whole rate.
-//! 2. The key's bucket is not below empty. A single limiter has an offset, which a refund moves so that waiters come
-//!    earlier. A slot has no room for an offset, so a refund, a roll-back or a reset moves the word itself back, to
-//!    before the positions of waiters. When the bucket is no longer below empty, the tokens of all waiters are there.
+//! 1. **The line has passed the waiter's position.** That means that the present position plus a burst has reached it.
+//!    This rule alone serves waiters in order, at the whole rate.
+//! 2. **The key's bucket is not below empty.** Then the tokens of all waiters are there. This rule is for refunds. A
+//!    refund to a single limiter moves an offset, which brings the positions of its waiters closer. A slot has no room
+//!    for an offset. So a refund, a roll-back or a reset of a key lowers the bucket's word, and may lower it below the
+//!    positions of waiters.
 //!
-//! **The bound.** A take moves the word up, and a refund moves it down. A waiter can cancel only while it is the last,
-//! and then moves the word down over exactly its own tokens. Each unit of the line is taken at most once more than it
-//! was refunded. So below any position, callers took at most what the line produced up to that position, plus what was
-//! refunded. Rule 1 lets those callers act whose tokens lie below the present position plus a burst. Rule 2 lets all
-//! callers act when the word itself lies below that sum. Either way, from a moment at which the bucket was not below
-//! empty, callers use at most the burst, what the line produces, and what is given back.
+//! **The bound.** A take raises the word, and a refund lowers it. A waiter can cancel only while no tokens were taken
+//! after its own, and then lowers the word by exactly its own tokens. So each unit of the line is taken at most once
+//! more than it was refunded. Below any position, callers therefore took at most the units up to that position, plus
+//! what was refunded. Rule 1 serves the callers whose tokens lie below the present position plus a burst. Rule 2 serves
+//! all callers when the word itself lies below that sum. So from a moment at which the bucket is not below empty,
+//! callers use at most the burst, what the line brings, and what is given back.
 //!
-//! **The order** changes only if tokens are refunded while the bucket is below empty. The word then moves back over
-//! the tokens of some waiters, and the next caller may act together with these waiters.
+//! **The order** changes only if tokens are refunded while the bucket is below empty. The refund lowers the word below
+//! the positions of some waiters. The next caller then gets a position among theirs, and may be served before some of
+//! them.
 //!
 //! # The key while a caller waits
 //!
-//! - A slot below empty keeps its owner. It is not idle, and under `EvictLeastIndebted` its debt would leave a newcomer
-//!   no tokens. Nor does a newcomer wait until another key's debt is repaid. But `clear` vacates the slot, and a slot
-//!   that is no longer below empty may get a new owner before its waiters act. A waiter notices a new owner by the
-//!   version. Rule 2 then no longer applies, and the waiter is ready at its position. If the line never passes the
-//!   position, because the tier refills nothing, the waiter is ready at once.
-//! - A move to another tier keeps the time that a debt takes to be repaid, not its number of tokens, so rule 2 would
-//!   let waiters act too early or too late. Waiters are ready at their positions, on the line of the tier in which they
-//!   began to wait. If that line refills nothing, the move kept the number of tokens. Then rule 2 applies, on the line
-//!   of the new tier.
-//! - A key without a slot waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along,
-//!   so its next waiter comes after the earlier ones.
+//! **Eviction.** A newcomer gets only a vacant or idle slot, or under `EvictLeastIndebted` a slot whose debt leaves it
+//! enough tokens. It never waits until another key's debt is repaid. So it cannot take a slot that is below empty. But
+//! `clear` vacates such a slot. And a slot that is no longer below empty may get a new owner before its waiters act. A
+//! waiter notices a new owner by the version in the slot's word. From then on only rule 1 applies. If the line never
+//! passes the waiter's position, because the tier refills nothing, the waiter is ready at once.
+//!
+//! **A move to another tier** keeps the time in which a debt is repaid, and not its number of tokens. So rule 2 would
+//! serve waiters too early or too late, and only rule 1 applies, on the line of the tier in which the wait began. If
+//! that line refills nothing, the move has kept the number of tokens. Then rule 2 applies, on the line of the new tier.
+//!
+//! **A key without a slot** waits in its shared bucket, by rule 1. When the key gets a slot, it takes the debt along.
+//! So its next waiter comes after the earlier ones.
 
 use super::demand::{Demand, Reserve};
 use super::fingerprint::Fingerprint;
@@ -49,7 +53,7 @@ use crate::sync::SpinWait;
 use crate::time::{Clock, Frequency, Ticks};
 use core::time::Duration;
 
-/// The tokens of a key taken in advance.
+/// Tokens of a key that were taken in advance.
 pub(in crate::keyed) struct TableReservation<'a> {
     key: Fingerprint,
     n: u32,
@@ -86,7 +90,7 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Takes tokens in advance for a key that has a slot; `None` if the key has no slot.
+    /// Takes tokens of a key in advance; `None` if the key has no slot.
     fn reserve_in_slot<'a>(
         &'a self,
         key: Fingerprint,
@@ -106,7 +110,7 @@ impl Table<TokenBucket> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It returns `None` if they may never be used, under the quota in force.
+    /// It returns `None` if the tokens may never be used under the quota in force.
     pub(in crate::keyed) fn ready_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> Option<Duration> {
         if matches!(reserved.origin, Origin::Nothing) {
             return Some(Duration::ZERO);
@@ -119,7 +123,9 @@ impl Table<TokenBucket> {
         wait.duration(frequency)
     }
 
-    /// Returns the time until the line has passed the waiter's position, and the clock's frequency.
+    /// Returns the time until rule 1 of the [module](self) serves the waiter, and the clock's frequency.
+    ///
+    /// That is when the present position plus a burst reaches the waiter's position.
     fn passes_in(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> (Ticks, Frequency) {
         let spin_wait = SpinWait::new();
         loop {
@@ -132,15 +138,23 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Returns the time until the key's bucket is no longer below empty, if nothing more is taken.
+    /// Returns the time until rule 2 of the [module](self) serves the waiter, if no more tokens are taken.
     ///
-    /// The time is `Ticks::NEVER` if another key has the slot by now, or if the key was moved to another tier.
-    /// `by_position` is the time until the line passes the position. If it never does, a move does not matter, and the
-    /// time is zero once the bucket is forgotten.
+    /// This is the time until the key's bucket is no longer below empty. It is `Ticks::NEVER` in three cases, in which
+    /// only rule 1 applies:
+    ///
+    /// - The key has lost the slot.
+    /// - The key was moved to another tier.
+    /// - The tokens came from a shared bucket.
+    ///
+    /// It is different if rule 1 never serves the waiter: `by_position` is `Ticks::NEVER`. Then the result after a move
+    /// is the time for the bucket in the new tier. Once the bucket [is forgotten](Self::is_forgotten), the result is
+    /// zero.
     fn leaves_debt_in(&self, reserved: &TableReservation<'_>, by_position: Ticks, clock: &impl Clock) -> Ticks {
         if let Origin::Slot(slot, taken) = reserved.origin {
             let spin_wait = SpinWait::new();
-            // The word need not be read again after the clock, because later takes lie behind this waiter's tokens.
+            // The word need not be read again after the clock. If tokens were taken in between, they lie behind those
+            // of this waiter, so the answer still holds.
             while let Some(word) = slot.word_of(reserved.key)
                 && word.has_owner_of(taken)
                 && (word.tier() == reserved.tier || by_position == Ticks::NEVER)
@@ -154,11 +168,11 @@ impl Table<TokenBucket> {
         if by_position == Ticks::NEVER && self.is_forgotten(reserved) { Ticks::ZERO } else { Ticks::NEVER }
     }
 
-    /// Returns whether the bucket was cleared, or its slot has another owner by now.
+    /// Returns whether the bucket was cleared or its slot changed its owner after the tokens were taken.
     fn is_forgotten(&self, &TableReservation { key, origin, .. }: &TableReservation<'_>) -> bool {
         match origin {
             Origin::Nothing => false,
-            // Another key is just taking the slot. The next call of `ready_in` sees the outcome.
+            // The slot is just changing its owner. The next call of `ready_in` sees the outcome.
             Origin::Slot(slot, _) if slot.word().is_claimed() => false,
             Origin::Slot(slot, taken) => slot.word_of(key).is_none_or(|word| !word.has_owner_of(taken)),
             Origin::Shared(origin) => {
@@ -173,19 +187,21 @@ impl Table<TokenBucket> {
         self.shared.changes(self.shared.share_of(reserved.key)).wait_out(|| self.ready_in(reserved, clock));
     }
 
-    /// Gives the tokens back, and returns whether it did.
+    /// Gives all tokens back, and returns whether it did.
     ///
     /// It does so only if nothing was taken after them and their time has not come.
     pub(in crate::keyed) fn cancel(&self, reserved: &TableReservation<'_>, clock: &impl Clock) -> bool {
         self.withdraw(reserved, reserved.n, clock)
     }
 
-    /// Corrects the tokens that were taken to those that the call `used`.
+    /// Corrects the number of tokens taken to the number that the call `used`.
     ///
-    /// An excess is charged. Unused tokens are given back to the slot that they were taken from, whether their time has
-    /// come or not. This moves the word back, but no other waiter's position, so no tokens are created
-    /// (`tests/core/waiting/keyed.rs`). Tokens from a shared bucket are given back only if their time has not come and
-    /// nothing was taken after them.
+    /// - If the call used more, the excess is charged.
+    /// - Unused tokens from a slot are given back to that slot, even if their time has not come yet. This lowers the
+    ///   bucket's word, but not the positions of other waiters, so no tokens are created
+    ///   (`tests/core/waiting/keyed.rs`).
+    /// - Unused tokens from a shared bucket are given back only if their time has not come and nothing was taken after
+    ///   them.
     pub(in crate::keyed) fn settle(&self, reserved: &TableReservation<'_>, used: u32, clock: &impl Clock) {
         let &TableReservation { key, n, tier, origin, .. } = reserved;
         match (used.checked_sub(n), origin) {
@@ -206,7 +222,7 @@ impl Table<TokenBucket> {
         }
     }
 
-    /// Gives `unused` of the tokens back, and returns whether it did.
+    /// Gives back `unused` of the taken tokens, and returns whether it did.
     ///
     /// It does so only if nothing was taken after them and their time has not come.
     fn withdraw(&self, reserved: &TableReservation<'_>, unused: u32, clock: &impl Clock) -> bool {
@@ -216,7 +232,7 @@ impl Table<TokenBucket> {
             Origin::Slot(slot, taken) => {
                 let spin_wait = SpinWait::new();
                 loop {
-                    // The same word means the same owner and tier, too.
+                    // If the word is unchanged, the slot's owner and the tier are unchanged too.
                     if slot.word_of(key) != Some(taken) {
                         break false;
                     }
@@ -235,8 +251,8 @@ impl Table<TokenBucket> {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let withdrawn = |line: &TokenLine, word, at| {
-                        // If the word has changed, a later call has taken tokens after these, or another call has taken
-                        // this debt along to another word. Giving tokens back would then give back some of theirs.
+                        // The tokens can be given back only if the word is unchanged. Otherwise other calls have
+                        // changed what it owes since, and lowering it could give back tokens of those calls.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
                         is_last.then(|| line.without(position, unused))
                     };
@@ -252,7 +268,9 @@ impl Table<TokenBucket> {
 }
 
 impl<A> Table<A> {
-    /// Wakes threads that wait for tokens of a key, after its word was moved back.
+    /// Wakes threads that wait for tokens of a key.
+    ///
+    /// Call it after the bucket's word was lowered, because the tokens may then come earlier.
     #[cfg_attr(not(feature = "std"), expect(unused_variables, clippy::unused_self, reason = "no thread waits"))]
     #[inline]
     pub(in crate::keyed) fn wake(&self, key: Fingerprint) {
@@ -260,7 +278,7 @@ impl<A> Table<A> {
         self.shared.changes(self.shared.share_of(key)).raise_for_waiters();
     }
 
-    /// Wakes all threads that wait, after a change of a quota.
+    /// Wakes all threads that wait for tokens of any key. Call it after a change of a quota.
     #[cfg_attr(not(feature = "std"), expect(clippy::unused_self, reason = "no thread waits"))]
     pub(in crate::keyed) fn wake_all(&self) {
         #[cfg(feature = "std")]

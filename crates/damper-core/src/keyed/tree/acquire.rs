@@ -14,42 +14,50 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 {
     /// Prepares to wait for the costs of a path.
     ///
-    /// `tree.acquire(&path, costs).wait()?` blocks the thread, and `tree.acquire(&path, costs).await?` does not
-    /// (feature `tokio`; elsewhere [`sleeping_by`](Acquire::sleeping_by)). Either returns a
-    /// [`TreeReservation`](super::TreeReservation), as [`reserve`](Self::reserve) does. The plans are copied now, so
-    /// the path need not live as long as the wait.
+    /// `tree.acquire(&path, costs).wait()?` blocks the thread. With the feature `tokio`,
+    /// `tree.acquire(&path, costs).await?` suspends the task instead. On other runtimes, pass the timer to
+    /// [`sleeping_by`](Acquire::sleeping_by). Each of these returns a [`TreeReservation`](super::TreeReservation), as
+    /// [`reserve`](Self::reserve) does. The plans are copied now, so the path need not live as long as the wait.
     ///
     /// # Order
     ///
-    /// Each bucket has a line of the calls that it has refused. A call stands in the line of each such bucket, behind
-    /// older calls, until it is served or gives up. While one level refuses a call or holds it up, the call stands in
-    /// no line of a later level. But it keeps its places at the buckets of this level and of earlier ones that have
-    /// refused it, so no later call overtakes it there. Calls that take from the same buckets are served in the order
-    /// in which they came, whatever they cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused while
-    /// a call waits for one of their buckets, so they overtake no call.
+    /// Each bucket has a line of calls that it has refused. A call stands in the line of each bucket that refused it,
+    /// behind older calls, until it is served or gives up. Calls that take from the same buckets are served in the
+    /// order in which they came, whatever they cost. [`check`](Self::check) and [`reserve`](Self::reserve) are refused
+    /// while a call waits for one of their buckets, so they overtake no call.
     ///
-    /// A call is never held up by calls that share no bucket with it, nor by calls that wait only at buckets from which
-    /// it takes nothing. Name the most specific level first: then a user without tokens does not hold up the other
-    /// users of the organisation.
+    /// A call passes the levels one after the other. While it waits at one level, it stands in no line of a later
+    /// level. It keeps its places at all buckets of this level and of earlier levels that have refused it, so no later
+    /// call overtakes it there.
     ///
-    /// A call with large costs holds up the calls behind it until the buckets that have refused it can pay these costs.
-    /// Where callers are not trusted, bound their estimates.
+    /// A call is held up only by older calls that wait at a bucket from which it takes too. Name the most specific
+    /// level first. Then a user without tokens waits at its own bucket, and does not hold up the other users of the
+    /// organisation.
     ///
-    /// A call within its [guarantee](super::QuotaTreeBuilder::guarantees) waits behind no call at the next level. A
-    /// call beyond its guarantee, which borrows, waits for as long as the guaranteed calls take all of the rate, or
-    /// until its own guarantee is refilled. Later calls of the same key leave the guarantee to it. A call whose cost
-    /// exceeds the burst of its guarantee can only borrow, and leaves the guarantee to the other calls of its key.
+    /// A call with large costs holds up the calls behind it until the buckets that have refused it have the tokens for
+    /// these costs. If callers are not trusted, bound their estimates.
+    ///
+    /// [Guarantees](super::QuotaTreeBuilder::guarantees) add these rules:
+    ///
+    /// - A call within its guarantee waits behind no call at the next level.
+    /// - A call beyond its guarantee borrows from the next level. It waits while the guaranteed calls take all of the
+    ///   rate, or until its own guarantee is refilled. While it waits, later calls of the same key leave the guarantee
+    ///   to it.
+    /// - A call whose cost exceeds the burst of its guarantee can only borrow. It leaves the guarantee to the other
+    ///   calls of its key.
     ///
     /// # Waiting
     ///
-    /// A call takes nothing before all its costs are there. So each bucket allows what its plan says, as for calls that
-    /// do not wait. A call that no older call holds up asks again when its tokens are due. When a reservation is
-    /// settled, it wakes the first call in the line of each of its buckets, and the calls there that are within their
-    /// guarantee. Other changes, such as [`replan`](Self::replan), are noticed within a second. A call whose time is
-    /// over no longer holds up others, even if nothing polls its future.
+    /// A call takes nothing until all its costs are available. So each bucket allows what its plan says, as it does for
+    /// calls that do not wait. If no older call holds a call up, it tries again when its tokens are due.
     ///
-    /// If a table has [no slot](crate::WhenFull) for a new key, a call for this key waits for a slot as for tokens.
-    /// When a slot becomes free, the first of such calls to ask gets it.
+    /// When a reservation gives tokens back, it wakes the first call in the line of each of its buckets. It also wakes
+    /// calls behind the first one that may be within their guarantee by now. Other changes, such as
+    /// [`replan`](Self::replan), are noticed within a second. A call whose time is over no longer holds up others, even
+    /// if nothing polls its future.
+    ///
+    /// If a table has [no slot](crate::WhenFull) for a new key, a call for this key waits for a slot as it waits for
+    /// tokens. When a slot becomes free, the first such call that asks gets it.
     ///
     /// # Examples
     ///

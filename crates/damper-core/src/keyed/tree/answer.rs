@@ -9,7 +9,7 @@ use core::time::Duration;
 
 /// The permission of a call. It describes the tightest of the limits that the call took from.
 ///
-/// The tightest limit is the one of which the smallest part of the burst is left, and the first of equals.
+/// The tightest limit has the smallest part of its burst left. If several are equally tight, it is the first of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeAllowed {
     allowed: Option<Allowed>,
@@ -18,7 +18,7 @@ pub struct TreeAllowed {
     is_borrowed: bool,
 }
 
-/// The tightest limit of those that a call has taken from so far.
+/// The limit with the smallest part of its burst left, of those that a call has taken from so far.
 #[derive(Clone, Copy)]
 pub(super) struct Tightest {
     left: u32,
@@ -58,19 +58,19 @@ impl TreeAllowed {
         Self { allowed, level, dimension, is_borrowed }
     }
 
-    /// Returns the number of the level that has the tightest limit, counted from 0.
+    /// Returns the index of the level that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
         self.level
     }
 
-    /// Returns the number of the dimension that has the tightest limit, counted from 0.
+    /// Returns the index of the dimension that has the tightest limit, counted from 0.
     #[must_use]
     pub const fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// Returns the permission of the tightest limit, or `None` if the call took from none.
+    /// Returns the permission by the tightest limit, or `None` if the call took from no limit.
     #[must_use]
     pub const fn allowed(&self) -> Option<Allowed> {
         self.allowed
@@ -78,7 +78,8 @@ impl TreeAllowed {
 
     /// Returns whether the call went beyond a [guarantee](super::QuotaTreeBuilder::guarantees) in any dimension.
     ///
-    /// It then took what the other keys of that level did not need.
+    /// Such a call took nothing from the guarantee, and left the tokens at the next level that are kept for guaranteed
+    /// calls.
     #[must_use]
     pub const fn is_borrowed(&self) -> bool {
         self.is_borrowed
@@ -87,7 +88,7 @@ impl TreeAllowed {
 
 /// The refusal of a call on a tree. The call took nothing.
 ///
-/// If several limits refuse, it names the one with the longest wait.
+/// If several limits refuse the call, the refusal names the one with the longest wait.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TreeDenied {
@@ -109,17 +110,17 @@ impl TreeDenied {
         names: [&'static str; 2],
         is_contended: bool,
     ) -> Self {
-        // There are at most 2^16 levels and dimensions, because the tables of more would not fit the memory.
+        // The builder accepts at most 2^16 of each, so the casts keep the values.
         let (level, dimension) = (level as u16, dimension as u16);
         Self { denied, quota, level, dimension, names, is_contended, is_behind_waiters: false }
     }
 
-    /// Marks this refusal as caused by calls that wait.
+    /// Marks this refusal as caused by other calls that wait for the tokens.
     pub(super) fn behind_waiters(self) -> Self {
         Self { is_behind_waiters: true, ..self }
     }
 
-    /// Returns the number of the level that refused, counted from 0.
+    /// Returns the index of the level that refused, counted from 0.
     #[must_use]
     pub const fn level(&self) -> usize {
         self.level as usize
@@ -131,7 +132,7 @@ impl TreeDenied {
         self.names[0]
     }
 
-    /// Returns the number of the dimension that refused, counted from 0.
+    /// Returns the index of the dimension that refused, counted from 0.
     #[must_use]
     pub const fn dimension(&self) -> usize {
         self.dimension as usize
@@ -148,24 +149,25 @@ impl TreeDenied {
         self.quota
     }
 
-    /// Returns the refusal of the limit that this answer names.
+    /// Returns the refusal by the limit that [`level`](Self::level) and [`dimension`](Self::dimension) name.
     #[must_use]
     pub const fn denied(&self) -> Denied {
         self.denied
     }
 
-    /// Returns the shortest wait after which all limits allow the same call.
+    /// Returns the wait after which the same call succeeds, if no other call takes the tokens first.
     ///
-    /// It is the longest wait of all limits that refuse. Other calls may take the tokens first. The method returns
-    /// `None` if no wait helps, because the call asks for more than a burst.
+    /// It is the longest wait of all limits that refuse. It is `None` if no wait helps, because the call asks for more
+    /// than a burst.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()
     }
 
-    /// Returns whether the tokens were there when the call looked, and another call was faster.
+    /// Returns whether another call took the tokens after this call had looked at the bucket.
     ///
-    /// The call had then begun to take, and has given back what it took.
+    /// The tokens were there when this call looked. This call has given back what it had already taken from other
+    /// buckets.
     #[must_use]
     pub const fn is_contended(&self) -> bool {
         self.is_contended
@@ -173,9 +175,13 @@ impl TreeDenied {
 
     /// Returns whether the call was refused because others [wait](crate::QuotaTree::acquire) for one of its buckets.
     ///
-    /// Such a bucket refuses the call until the bucket would be full or the first waiter's tokens are due, whichever is
-    /// later, and for at least the time of one token. The refusal names the bucket with the longest wait, even if no
-    /// call waits for that bucket.
+    /// A bucket for which calls wait refuses other calls for the longest of three times:
+    ///
+    /// - the time until the bucket would be full
+    /// - the time until the tokens of the first waiting call are due
+    /// - the time in which one token is refilled
+    ///
+    /// The refusal names the bucket with the longest wait. That may be a bucket for which no call waits.
     #[must_use]
     pub const fn is_behind_waiters(&self) -> bool {
         self.is_behind_waiters

@@ -25,9 +25,9 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
     dimensions: [&'static str; DIMENSIONS],
     capacities: [usize; LEVELS],
     when_full: WhenFull,
-    /// For each level of guarantees, which part of the next level's burst is kept for guaranteed calls.
+    /// For each level, `None` if its plans are limits, or the `kept` of [`guarantees`](Self::guarantees).
     guarantees: [Option<f64>; LEVELS],
-    /// The fewest levels that the tree must have, because a level of guarantees needs a next level.
+    /// The smallest number of levels that the tree may have. A level of guarantees needs a level after it.
     fewest_levels: usize,
     unsettled: f64,
     time_to_live: Duration,
@@ -38,10 +38,12 @@ pub struct QuotaTreeBuilder<K: ?Sized, const LEVELS: usize, const DIMENSIONS: us
 }
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBuilder<K, LEVELS, DIMENSIONS, C, S> {
-    /// Creates a builder with these levels and dimensions, on a clock and with a hasher of your own.
+    /// Creates a builder with these levels and dimensions, with your own clock and hasher.
     ///
-    /// Use it without `std`. [`QuotaTree::builder`] says what the order of the levels means.
+    /// Use it without `std`. [`QuotaTree::builder`] says how to order the levels.
     pub fn new(levels: [&'static str; LEVELS], dimensions: [&'static str; DIMENSIONS], clock: C, hasher: S) -> Self {
+        // A refusal has 16 bits for the number of its level, and for that of its dimension.
+        const { assert!(LEVELS <= 1 << 16 && DIMENSIONS <= 1 << 16, "there are at most 2^16 levels and dimensions") };
         Self {
             levels,
             dimensions,
@@ -60,37 +62,48 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets for how many busy keys each level is sized, 8192 unless set.
     ///
-    /// A level takes some 51 bytes for each of its keys and dimensions, and 16 to 32 bytes to count unsettled costs.
+    /// A key is busy until its buckets are full again. For each key and dimension, a level takes about 51 bytes for the
+    /// bucket, and 16 to 32 bytes to count [unsettled](Self::unsettled) costs.
     pub fn capacities(self, keys: [usize; LEVELS]) -> Self {
         Self { capacities: keys, ..self }
     }
 
-    /// Sets what happens to a key for which its level has no slot. The default is [`WhenFull::SharedOverflow`].
+    /// Sets what happens to a new key if its level has no slot for it.
+    ///
+    /// The default is [`WhenFull::SharedOverflow`].
     pub fn when_full(self, when_full: WhenFull) -> Self {
         Self { when_full, ..self }
     }
 
     /// Makes the plans of a level guarantee a share of the next level's tokens, instead of limiting calls.
     ///
-    /// A call within its guarantee takes from the guarantee and from the next level, down to the last token there. A
-    /// call beyond its guarantee *borrows*: it takes from the next level alone, and must leave the part `kept` of that
-    /// level's burst (from 0 to 1, rounded to a token). So a key that keeps to its guarantee is served, however much
-    /// the others ask, and the others can have what the key does not use. All calls together never exceed the plans of
-    /// the next level. [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) says whether a call borrowed.
+    /// There are two kinds of calls on such a level:
     ///
-    /// Tokens that a call turns out to have used beyond its costs are booked whatever is kept, so estimate high. A key
-    /// that finds no slot in a full table spends from buckets that it shares with other keys, and may lack its
-    /// guarantee: [`capacities`](Self::capacities) must have room for all keys.
+    /// - A call *within its guarantee* takes from the guarantee and from the next level. It may take the last token of
+    ///   the next level.
+    /// - A call beyond its guarantee *borrows*: it takes from the next level alone. It must leave the part `kept` of
+    ///   that level's burst (from 0 to 1, rounded to a token).
+    ///   [`TreeAllowed::is_borrowed`](super::TreeAllowed::is_borrowed) returns whether a call borrowed.
     ///
-    /// A guarantee holds under two conditions. First, the guarantees of all keys that share a bucket of the next level
-    /// together refill no faster than the plan of that bucket. Second, the part `kept` of that bucket's burst has room
-    /// for the sum of their bursts and the cost of one call for each thread. If the guarantees exceed this, they are
-    /// served first come, first served.
+    /// So a key that stays within its guarantee is served, however much other keys ask for. Other keys can use what
+    /// this key leaves. All calls together never exceed the plans of the next level.
     ///
-    /// A call that borrows and [waits](QuotaTree::acquire) does so for as long as the guaranteed calls take all of the
-    /// rate.
+    /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING). All its calls borrow. A call
+    /// that borrows and [waits](QuotaTree::acquire) may wait for as long as the guaranteed calls take all of the rate.
     ///
-    /// A key without a guarantee has the plan [`Plan::NOTHING`](crate::Plan::NOTHING).
+    /// # Conditions
+    ///
+    /// A guarantee holds if all of these are true for the bucket of the next level:
+    ///
+    /// - The guarantees of all keys that share the bucket together refill no faster than the bucket's plan.
+    /// - The part `kept` of the bucket's burst has room for the sum of the bursts of these guarantees, plus the cost of
+    ///   one call for each thread.
+    /// - Every key finds a slot in its table, so [`capacities`](Self::capacities) must have room for all keys. A key
+    ///   without a slot spends from buckets that it shares with other keys.
+    /// - Costs are estimated high enough. If a call has used more than its costs, the excess is booked even from the
+    ///   part `kept`.
+    ///
+    /// If the guarantees exceed the first two conditions, they are served first come, first served.
     ///
     /// # Examples
     ///
@@ -123,29 +136,29 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
 
     /// Sets how many bursts of a bucket may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a bucket admits what its plan says, plus what reservations from before that time give
-    /// back. That is at most what was unsettled when the time began, so this setting bounds the excess. Reservations
-    /// beyond the bound are allowed, and give nothing back. The guide's page on trees compares the choices.
+    /// A reservation is unsettled until it is [settled](super::TreeReservation::settle) or dropped. In any stretch of
+    /// time a bucket admits what its plan says, plus what older reservations give back. These can give back at most
+    /// what was unsettled when that time began, so this setting bounds the excess. A reservation beyond the bound is
+    /// allowed, but gives nothing back. The guide's page on trees compares the choices.
     pub fn unsettled(self, bursts: f64) -> Self {
         Self { unsettled: bursts, ..self }
     }
 
     /// Sets the time after which a reservation counts as used in full, two minutes unless set.
     ///
-    /// Take the longest that a call lasts.
+    /// Set it to the longest time that a call may take. A reservation that is settled later gives nothing back.
     pub fn time_to_live(self, time: Duration) -> Self {
         Self { time_to_live: time, ..self }
     }
 
     /// Sets how many calls may wait in [`acquire`](QuotaTree::acquire), 1024 unless set.
     ///
-    /// The calls that wait at one bucket take a fifth of the places at most, and less if other calls wait too. A call
-    /// gets a place only if there are more than four free places for each call that waits at its bucket already. (So
-    /// each bucket may have one call waiting while a place is free.) Otherwise a user who starts many calls would take
-    /// all places.
+    /// A call gets a place only if more than `4 * n` places are free, where `n` calls wait at its bucket already. So
+    /// the calls at one bucket take at most a fifth of the places, and the first call at a bucket gets a place while
+    /// one is free. Without this rule, a user who starts many calls could take all places.
     ///
-    /// The places are allocated by [`build`](Self::build). On targets of 64 bits each takes 64 bytes, and 32 bytes for
-    /// each level and dimension.
+    /// [`build`](Self::build) allocates the places. On 64-bit targets each place takes 64 bytes, plus 32 bytes for each
+    /// combination of a level and a dimension.
     pub fn queue(self, places: u16) -> Self {
         Self { places, ..self }
     }
@@ -206,7 +219,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTreeBui
                 Table::by_plan(words[level], with_headers(words[level] * BUCKETS_PER_KEY), self.when_full, &self.clock);
             let unsettled = (0..(2 * words[level]).next_power_of_two()).map(|_| Unsettled::new()).collect();
             let kept = level.checked_sub(1).and_then(|before| self.guarantees[before]).unwrap_or(0.0);
-            // The product is at most 2^31, so the cast keeps it.
+            // The product is at most 2^31, so it fits a `u32`.
             let kept = (kept * f64::from(KEPT_IN_FULL)) as u32;
             let is_guarantee = self.guarantees[level].is_some();
             Level { name: self.levels[level], table, capacity: words[level], is_guarantee, kept, unsettled }

@@ -4,9 +4,9 @@ use super::QuotaTree;
 use crate::keyed::Crowding;
 
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
-    /// Returns how many keys each level was built for.
+    /// Returns for how many keys each level was built, counted once for each dimension.
     ///
-    /// It counts the [capacity](super::QuotaTreeBuilder::capacities) of a level once for each dimension.
+    /// This is the level's [capacity](super::QuotaTreeBuilder::capacities) times the number of dimensions.
     #[must_use]
     pub fn capacities(&self) -> [usize; LEVELS] {
         self.levels.each_ref().map(|level| level.capacity)
@@ -14,10 +14,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
 
     /// Returns how many keys have a slot in each level, whether they owe something or not.
     ///
-    /// A key counts once for each dimension in which a plan limits it.
+    /// A slot holds a key's own bucket for one dimension. So a key counts once for each dimension in which a plan
+    /// limits it.
     #[must_use]
     pub fn keys(&self) -> [usize; LEVELS] {
-        // The sum is at most the number of slots, unless keys come and go while the locks are read one by one.
+        // The sum is at most the number of slots, so it fits a `usize`. It can be wrong if keys come and go while the
+        // locks are read one by one.
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.keys) as usize)
     }
 
@@ -29,22 +31,22 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C, S> QuotaTree<K,
 
     /// Returns counts that show whether the table of each level is too small for its keys.
     ///
-    /// They say how many shared buckets new keys looked at, and how many of these owed something. [`Crowding`] explains
-    /// which share is too large.
+    /// [`Crowding`] counts how many shared buckets new keys looked at, and how many of these buckets owed something.
+    /// Its docs say which share is too large.
     #[must_use]
     pub fn crowding(&self) -> [Crowding; LEVELS] {
         self.levels.each_ref().map(|level| level.table.crowding())
     }
 
-    /// Returns how many decisions of each level were made by the shared buckets of keys without a slot.
+    /// Returns how many decisions of each level used a shared bucket, because the key had no slot.
     #[must_use]
     pub fn overflows(&self) -> [u64; LEVELS] {
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.overflows))
     }
 
-    /// Returns how many calls each level refused to keys without a slot.
+    /// Returns the number of refused calls of keys without a slot, for each level.
     ///
-    /// [`KeyedLimiter::refused_newcomers`](crate::KeyedLimiter::refused_newcomers) has the reasons.
+    /// [`KeyedLimiter::refused_newcomers`](crate::KeyedLimiter::refused_newcomers) lists the reasons.
     #[must_use]
     pub fn refused_newcomers(&self) -> [u64; LEVELS] {
         self.levels.each_ref().map(|level| level.table.sum(|counts| counts.refused_newcomers))

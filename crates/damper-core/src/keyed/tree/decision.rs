@@ -1,13 +1,18 @@
 //! The decision about a call by all words of its path.
 //!
-//! A *word* here is the bucket of one level and one dimension. A call looks at all words, reads the clock once, and
-//! judges each word. Then it swaps the words, in the order of the levels. If a word has changed since the look, the
-//! call judges it anew. If its tokens are gone by then, the call gives back what it took from the words before.
+//! A *word* here is the bucket of one level and one dimension, stored in an atomic word. A call decides in three steps:
 //!
-//! **A level of guarantees** limits nothing. If its word has the tokens, the call takes them and is *guaranteed*: it
-//! may take the last token of the next level. Otherwise it *borrows*: it takes nothing from the guarantee, and must
-//! leave that part of the next level's burst which is kept for guaranteed calls. Both kinds of calls take from the same
-//! word of the next level, so together they never exceed its plan.
+//! 1. It loads all words of its path.
+//! 2. It reads the clock once, and judges whether each word has the tokens.
+//! 3. It takes the tokens by a compare-and-swap of each word, in the order of the levels.
+//!
+//! If a word has changed since it was loaded, the call judges it anew. If that word lacks the tokens now, the call
+//! gives back what it took from the earlier words.
+//!
+//! **A level of guarantees** refuses no call. If its word has the tokens, the call takes them and is *guaranteed*: it
+//! may take the last token of the next level. Otherwise the call *borrows*: it takes nothing from the guarantee, and at
+//! the next level it must leave the part of the burst that is kept for guaranteed calls. Both kinds of calls take from
+//! the same word of the next level, so together they never exceed its plan.
 
 use super::answer::Tightest;
 use super::{PerWord, QuotaTree, Step, TreeAllowed, TreeDenied, per_word};
@@ -16,7 +21,7 @@ use crate::limit::Denied;
 use crate::quota::Plan;
 use crate::time::Clock;
 
-/// The plans of a path.
+/// The plans of a path, by level and dimension.
 pub(super) trait Plans<const LEVELS: usize, const DIMENSIONS: usize> {
     fn plan(&self, level: usize, dimension: usize) -> &Plan;
 }
@@ -31,7 +36,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> Plans<LEVELS, DIME
     }
 }
 
-/// The plans that a call keeps while it waits.
+/// The copies of the plans that a call keeps while it waits.
 impl<const LEVELS: usize, const DIMENSIONS: usize> Plans<LEVELS, DIMENSIONS> for PerWord<Plan, LEVELS, DIMENSIONS> {
     fn plan(&self, level: usize, dimension: usize) -> &Plan {
         &self[level][dimension]
@@ -58,38 +63,39 @@ impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: us
     }
 }
 
-/// The judgement of a word.
+/// Whether a word has the tokens of a call.
 enum Judged<'a> {
     /// The tokens are there, and this swap takes them.
     Fits(SlotTake<'a, u32>),
     Refused,
-    /// The look does not suffice: the key has no slot, or its word was just changing.
+    /// The loaded word is not enough to decide.
     ///
-    /// A word from which the call takes nothing is undecided too.
+    /// For example, the key has no slot, or the slot is changing its owner. A word from which the call takes nothing is
+    /// undecided too.
     Undecided,
 }
 
-/// The summary of a look at all words.
+/// The summary of the judgements of all words.
 ///
-/// It is not in one value with the judgements of the words, because these would then be copied with it.
+/// It does not contain the judgements, because each copy of the summary would then copy them too.
 #[derive(Clone, Copy)]
 struct Outlook {
-    /// Whether all words have the tokens. Guarantees that refuse do not count.
+    /// Whether all words have the tokens. Words of guarantees may lack them.
     fits: bool,
-    /// Whether a word other than a guarantee refused the call or could not be judged.
+    /// Whether any word, except those of guarantees, refused the call or could not be judged.
     may_refuse: bool,
-    /// Whether the call goes beyond a guarantee that refuses.
+    /// Whether the call borrows from a next level, because a guarantee lacks the tokens.
     borrows: bool,
 }
 
-/// The permission of a call and the receipt of each word that it took from, or its refusal.
+/// The permission of a call and a receipt for each word that it took from, or the refusal.
 type TakeResult<const LEVELS: usize, const DIMENSIONS: usize> =
     Result<(TreeAllowed, PerWord<Option<Receipt>, LEVELS, DIMENSIONS>), TreeDenied>;
 
-/// The refusal of a word, with its level and its dimension.
+/// The refusal by a word, with the level and the dimension of this word.
 pub(super) type Refused = (Denied, (usize, usize));
 
-/// Returns the refusal with the longer wait, and the first of equals.
+/// Returns the refusal with the longer wait, or `one` if both waits are equal.
 pub(super) fn longer(one: Option<Refused>, other: Option<Refused>) -> Option<Refused> {
     match (one, other) {
         (Some(one), Some(other)) => Some(if other.0.outlasts(&one.0) { other } else { one }),
@@ -107,7 +113,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         let words = self.judge(call, &mut outlook);
         let mut tightest = Tightest::NONE;
         let mut is_as_judged = outlook.fits;
-        // `per_word` fills the receipts in place. Once a word has changed, the closure takes nothing more.
+        // `per_word` fills the receipts in place. Once a swap has failed because a word changed, the closure takes
+        // nothing more.
         let taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS> = per_word(|place, dimension| {
             let Judged::Fits(take) = &words[place][dimension] else { return None };
             if !is_as_judged {
@@ -130,7 +137,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Takes the costs that are not `taken` yet, or gives everything back.
     ///
-    /// It is called if the look did not find the tokens of all words, or if a word has changed since.
+    /// `take` calls it if a word lacked the tokens or could not be judged, or if a swap failed.
     #[cold]
     fn take_rest(
         &self,
@@ -141,14 +148,15 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
         let &Call { buckets, plans, costs } = call;
-        // If a word may refuse, `take` has taken nothing yet, so there is nothing to give back.
+        // If a word may refuse the call, `take` has taken nothing, so there is nothing to give back.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
         {
             return Err(self.denied(refused, call, false));
         }
         let mut failed = None;
-        // For each dimension: whether the level before guarantees the call, and whether that is as the look found it.
+        // For each dimension: whether the level before guarantees the call, and whether `judge` came to the same
+        // conclusion.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
         'words: for (place, level) in self.levels.iter().enumerate() {
             for (dimension, receipt) in taken[place].iter_mut().enumerate() {
@@ -196,14 +204,14 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             None => Ok((tightest.permission(plans, borrows), taken)),
             Some((refused, was_there)) => {
                 self.roll_back(call, taken);
-                // The tokens given back may bring the call within its guarantee again. So its refusal is determined
+                // The tokens given back may bring the call within its guarantee again. So the refusal is determined
                 // anew.
                 Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
             }
         }
     }
 
-    /// Looks at all words, reads the clock once, and judges each.
+    /// Loads all words, reads the clock once, and judges each word.
     #[expect(clippy::inline_always, reason = "what is found then stays where it is")]
     #[inline(always)]
     fn judge(
@@ -238,7 +246,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                         return Judged::Fits(take);
                     }
                     Some(Err(_)) => Judged::Refused,
-                    // The key has no slot, but even a full bucket of this guarantee would have too few tokens.
+                    // The word could not be judged, but even a full bucket of this guarantee has too few tokens.
                     None if level.is_guarantee && demand.n > plan.burst() => Judged::Refused,
                     None => Judged::Undecided,
                 };
@@ -251,7 +259,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         })
     }
 
-    /// Gives back what was taken, in the opposite order.
+    /// Gives back the costs that were taken, from the last word to the first.
     #[cold]
     fn roll_back(
         &self,
@@ -276,7 +284,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
     ) -> Option<Refused> {
         let mut longest: Option<Refused> = None;
-        // For each dimension: the refusal of the level before, if that is a guarantee that the call exceeds.
+        // For each dimension: the refusal by the level before, if that is a level of guarantees and lacks the tokens.
         let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
         for (place, level) in self.levels.iter().enumerate() {
             for (dimension, not_guaranteed) in not_guaranteed.iter_mut().enumerate() {
@@ -291,7 +299,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 };
                 let refused = match not_guaranteed.take() {
                     None => refused(0),
-                    // The call passes as soon as it may borrow or is guaranteed, so the shorter of the two waits
+                    // The call passes once it may borrow or once it is guaranteed. So the shorter of these two waits
                     // counts.
                     Some(guarantee) => refused(level.keep(plan, false)).map(|borrowed| {
                         let guaranteed = longer(Some((guarantee, borrowed.1)), refused(0)).unwrap_or(borrowed);
@@ -310,8 +318,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
 
     /// Returns whether a call may have to wait behind other calls for the tokens of a word.
     ///
-    /// A call within its guarantee waits behind no other call at the next level. A guarantee itself refuses no call,
-    /// but an older call of the same key may wait until it is refilled.
+    /// A call within its guarantee waits behind no other call at the next level. At the guarantee itself it may have to
+    /// wait: an older call of the same key may be waiting until the guarantee is refilled.
     pub(super) fn may_wait(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
@@ -321,9 +329,9 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         call.takes(place, dimension) && self.is_guaranteed(call, place, dimension) != Some(true)
     }
 
-    /// Returns whether the level before guarantees the call its tokens of a word now.
+    /// Returns whether the guarantee of the level before has the tokens of the call now.
     ///
-    /// It returns `None` if there is no level before, or if that is no level of guarantees.
+    /// It returns `None` if there is no level before, or if its plans are limits.
     fn is_guaranteed(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,

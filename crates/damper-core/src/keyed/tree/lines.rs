@@ -1,35 +1,42 @@
-//! The calls that wait for tokens of a tree, in a line for each bucket that has refused one of them.
+//! The lines of a tree. Each bucket has a line, in which the calls wait that this bucket has refused.
 //!
-//! A call has one ticket for all of its wait, and older calls have lower tickets. It *asks*, which means that it tries
-//! to take its costs, only if no older call stands in the line of a bucket that it takes from. Nothing is taken in
-//! advance, because tokens taken at one level would be of no use while another level holds the call up.
+//! A call gets one ticket for all of its wait. Older calls have lower tickets. A call *asks* when it tries to take its
+//! costs. It asks only if no older call stands in the line of a bucket that it takes from. It takes nothing in advance:
+//! tokens taken at one level would be of no use while another level holds the call up.
 //!
 //! **Where a call stands.** It stands in the line of each bucket that has refused it, until it is served or gives up.
-//! So once two buckets have refused it, no later call takes from either of them before it does. Otherwise calls that
-//! each take from one of the two could keep it waiting in turns. There is one exception: while a level holds a call up,
-//! the call stands in no line of a later level. Otherwise a user who has no tokens could hold up all users of an
-//! organisation. If an older call holds a call up at a bucket that has not refused it, the call stands in the line of
-//! this bucket too. It leaves that line when another bucket refuses it or an older call holds it up at another.
+//! So once two buckets have refused it, no later call takes from either of them before it does. Otherwise later calls
+//! could keep it waiting for ever: some take from one bucket, some from the other, and both buckets never have the
+//! tokens at once.
 //!
-//! **Guarantees.** A call within its guarantee waits behind no call at the next level. A call that exceeds its
-//! guarantee also stands in the line of the guarantee's bucket, unless its cost exceeds that bucket's burst. So later
-//! calls of the same key leave the guarantee to it.
+//! There is one exception: while a call waits at a level, it stands in no line of a later level. Otherwise a user
+//! without tokens could hold up all users of an organisation.
 //!
-//! **Bystanders.** A call waits only behind older calls that stand in the line of a bucket from which both take. One
-//! queue for the whole tree would let a user without tokens hold up all users of an organisation.
+//! An older call may hold a call up at a bucket that has not refused it yet. The call then stands in the line of this
+//! bucket too. It leaves this line when another bucket refuses it, or when an older call holds it up at another bucket.
 //!
-//! **The order.** Calls that take from the same buckets are served in the order in which they came: while one of them
-//! waits, it stands in the line of a bucket that the others take from too.
+//! **Guarantees.** A call within its guarantee waits behind no call at the next level. A call beyond its guarantee also
+//! stands in the line of the guarantee's bucket, so that later calls of the same key leave the guarantee to it. It does
+//! not stand there if its cost exceeds the guarantee's burst, because it can then only borrow.
+//!
+//! **Bystanders.** A call waits only behind older calls that stand in the line of a bucket from which it takes too.
+//! With one queue for the whole tree, a user without tokens would hold up all users of an organisation.
+//!
+//! **The order.** Calls that take from the same buckets are served in the order in which they came. While one of them
+//! waits, it stands in the line of a bucket that the others take from too, so they wait behind it.
 //!
 //! **Liveness.** Calls wait behind older ones only, so the oldest call may always ask. At the first level it keeps its
-//! place at each bucket that has refused it, so no later call takes from these buckets. Once they have its tokens, the
-//! same is true of the next level, and so on.
+//! place at each bucket that has refused it, so no later call takes from these buckets. Once these buckets have the
+//! tokens for it, the same argument applies to the next level, and so on.
 //!
-//! **Wake-ups.** A call stores its waker before it asks. The settlement of a reservation gives tokens back first, and
-//! then wakes the first call in the line of each of its buckets. It also wakes the other calls that such a bucket has
-//! refused, because they may be within their guarantee. A call that was refused also asks again when its tokens are
-//! due. A call whose time is over does not hold up others, even if no thread polls it. The call behind it looks again
-//! when that time is over.
+//! **Wake-ups.**
+//!
+//! - A call stores its waker before it asks.
+//! - A settlement first gives tokens back. Then it wakes the first call in the line of each of its buckets. It also
+//!   wakes the other calls that such a bucket has refused, because they may be within their guarantee.
+//! - A call that was refused also asks again when its tokens are due.
+//! - A call whose time is over does not hold up others, even if no thread polls it. The call behind it wakes up by
+//!   itself at that time, and looks again.
 
 use crate::concurrency::Expiry;
 use crate::keyed::table::Fingerprint;
@@ -38,39 +45,40 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::task::Waker;
 
-/// A line gets another place only if more than this many places are free for each that it has.
+/// A call gets a place in a line only if more than this many places are free for each call in the line.
 ///
-/// So one line takes a fifth of all places, and ten greedy users leave a tenth of them to the others: (4/5)^10.
+/// So one line takes at most a fifth of all places, rounded up. Ten greedy users leave `(4/5)^10`, a tenth of the
+/// places, to the others.
 const PART_OF_FREE_PLACES: usize = 4;
 
-/// A bucket of a tree. Its fingerprint is computed from the key and the dimension.
+/// Identifies a bucket by its level and by a fingerprint of the key and the dimension.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Bucket {
     level: usize,
     fingerprint: u64,
 }
 
-/// The age of a call that waits: older calls have lower tickets.
+/// The age of a waiting call. Older calls have lower tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// The reason why there is no place for a call.
+/// The reason why a call gets no place to wait.
 #[derive(Clone, Copy)]
 pub(super) enum Full {
-    /// All places are taken.
+    /// All places of the tree are taken.
     Queue,
-    /// At least a quarter as many calls wait at this bucket as there are free places.
+    /// Too many calls wait at this bucket: their number is at least a quarter of the free places.
     Line(Bucket),
 }
 
-/// The result of a look at the lines.
+/// Whether older calls hold a call up.
 #[derive(Clone, Copy)]
 pub(super) enum Look {
     /// No older call holds this one up.
     MayAsk,
     /// An older call holds this one up.
     ///
-    /// The time is when the call directly before this one stops doing so, if ever.
+    /// The value is the expiry of the call directly before this one, if it has one.
     HeldUp(Option<Expiry>),
 }
 
@@ -81,13 +89,13 @@ pub(super) struct Lines {
     waiters: Guarded<Waiters>,
 }
 
-/// The calls that wait, as a holder of the lock sees them.
+/// The waiting calls and their places. The lock of [`Lines`] guards them.
 pub(super) struct Waiters {
-    /// The calls, by ticket. It never grows beyond its capacity.
+    /// The waiting calls, sorted by ticket. The vector never grows beyond its capacity.
     calls: Vec<Waiter>,
-    /// The places of the calls, by bucket and then by ticket, so that the line of a bucket is a slice.
+    /// The places of the calls, sorted by bucket and then by ticket. So the line of a bucket is a slice.
     ///
-    /// It never grows beyond its capacity, because a call has at most one place for each bucket of its path.
+    /// The vector never grows beyond its capacity, because a call has at most one place for each bucket of its path.
     standing: Vec<Place>,
     places: u16,
     next_ticket: u64,
@@ -95,14 +103,14 @@ pub(super) struct Waiters {
 
 struct Waiter {
     ticket: Ticket,
-    /// The bucket in whose line the call stood first.
+    /// The bucket whose line the call joined first.
     ///
-    /// The call counts toward the places that this bucket's line may have.
+    /// The limit on the places of one line counts the call at this bucket only.
     first: Bucket,
     expiry: Option<Expiry>,
     /// The tick at which the call's tokens are due, or a past tick if that is not known.
     due: u64,
-    /// `None` once the call was woken.
+    /// Wakes the call. It is `None` once the call was woken.
     waker: Option<Waker>,
 }
 
@@ -113,11 +121,11 @@ struct Place {
     ticket: Ticket,
     /// Whether the bucket has refused the call.
     ///
-    /// If not, an older call in the bucket's line holds the call up.
+    /// If not, the call stands in the line because an older call there holds it up.
     has_refused: bool,
 }
 
-// `QuotaTreeBuilder::queue` names these sizes.
+// The docs of `QuotaTreeBuilder::queue` state these sizes.
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<Waiter>() == 64 && size_of::<Place>() == 32);
 
@@ -136,7 +144,7 @@ impl Bucket {
 }
 
 impl Lines {
-    /// Allocates `places` for calls that wait, each with a place in the lines of up to `words` buckets.
+    /// Allocates room for `places` waiting calls, each of which may stand in up to `words` lines.
     pub(super) fn new(places: u16, words: usize) -> Self {
         let count = usize::from(places);
         let standing = Vec::with_capacity(count.saturating_mul(words));
@@ -147,18 +155,18 @@ impl Lines {
     /// Returns how many calls wait.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
-        // ORDERING: Relaxed: nothing is published by the number. A call that does not see a waiter came at about the
-        // same time, so it may be served first.
+        // ORDERING: Relaxed: the number publishes nothing. In `wake`, a fence before this load orders it. A new call
+        // that misses a waiter here came at about the same time, so it may be served first.
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Looks at the calls that wait.
+    /// Calls `look` with the waiting calls, under the lock.
     #[cold]
     pub(super) fn read<R>(&self, look: impl FnOnce(&Waiters) -> R) -> R {
         self.waiters.read(look)
     }
 
-    /// Gives a new call a place behind the calls that wait for one of its buckets; `None` if there are none.
+    /// Gives a new call a place behind older calls, or returns `None` if none of them holds it up.
     pub(super) fn arrive(
         &self,
         buckets: impl Iterator<Item = Bucket>,
@@ -207,15 +215,16 @@ impl Lines {
             self.count(waiters);
             Ok(Some(ticket))
         });
-        // ORDERING: SeqCst with the fence in `wake`: either a settlement sees that this call waits, or this call's next
-        // attempt sees what the settlement gave back. loom: tree::settlement_wakes_a_waiting_call.
+        // ORDERING: SeqCst pairs with the fence in `wake`. Either a settlement there sees this call in `waiting`, or
+        // this call's next attempt sees the tokens that the settlement gave back. Otherwise the wake-up could be lost.
+        // loom: tree::settlement_wakes_a_waiting_call.
         fence(Ordering::SeqCst);
         added
     }
 
-    /// Returns whether the call may ask now. If not, `waker` wakes it when that may have changed.
+    /// Stores `waker`, and returns whether the call may ask now.
     ///
-    /// If an older call waits for one of its buckets, the call moves to the line of that bucket.
+    /// If an older call holds it up at one of its buckets, the call moves to the line of that bucket.
     pub(super) fn look(
         &self,
         ticket: Ticket,
@@ -241,7 +250,7 @@ impl Lines {
         Look::HeldUp(expiry)
     }
 
-    /// Notes that a bucket has refused a call; returns whether the call stood in its line before.
+    /// Records that a bucket has refused a call, and returns whether the call already stood in its line.
     ///
     /// If it did not, it has to look and ask again, because the tokens may have come before it joined the line.
     pub(super) fn refused(
@@ -276,14 +285,14 @@ impl Lines {
         });
     }
 
-    /// Removes a call from the lines that it has to leave while `bucket` refuses it or holds it up.
+    /// Removes a call from the lines in which it must not stand while it waits at `bucket`.
     fn leave_others(&self, ticket: Ticket, bucket: Bucket, now: u64) {
         self.leave_where(ticket, now, |place| !place.stays_beside(bucket));
     }
 
-    /// Removes a call from some lines, and wakes the calls that have become the first of these lines.
+    /// Removes a call from the lines for which `leaves` is true, and wakes each call that is now first there.
     fn leave_where(&self, ticket: Ticket, now: u64, leaves: impl Fn(&Place) -> bool) {
-        // It leaves one line at a time, because each waker must run outside the lock.
+        // Each iteration removes one place, because the waker must be called outside the lock.
         while let Some(next) = self.waiters.write(|waiters| {
             let leaves = |place: &Place| place.ticket == ticket && leaves(place);
             let Place { bucket, .. } = waiters.standing.remove(waiters.standing.iter().position(leaves)?);
@@ -295,8 +304,8 @@ impl Lines {
 
     /// Wakes the calls that may ask again, after tokens were given back to these buckets.
     pub(super) fn wake(&self, buckets: impl Iterator<Item = Bucket>, now: u64) {
-        // ORDERING: SeqCst, as `add` says. With `std`, giving tokens back to a bucket has such a fence already, in
-        // `Table::wake`.
+        // ORDERING: SeqCst pairs with the fence in `add`. It orders the return of the tokens before the load in
+        // `waiting`. So a call that this load misses sees the tokens when it asks.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
@@ -311,8 +320,8 @@ impl Lines {
     }
 
     fn count(&self, waiters: &Waiters) {
-        // ORDERING: Relaxed: the fences in `add` and `wake` order it. The number of places is a `u16`, so the cast
-        // keeps it.
+        // ORDERING: Relaxed: the fence in `add` follows the store that counts a new call, and pairs with the one in
+        // `wake`. The number of places is a `u16`, so the cast keeps the value.
         self.waiting.store(waiters.calls.len() as u32, Ordering::Relaxed);
     }
 }
@@ -324,19 +333,19 @@ fn wake(waker: Option<Waker>) {
 }
 
 impl Ticket {
-    /// The ticket of a call that is younger than all that wait.
+    /// The ticket of a call that is younger than all waiting calls.
     pub(super) const NEWEST: Self = Self(u64::MAX);
 }
 
 impl Place {
-    /// Returns whether the call keeps this place while `bucket` refuses it or holds it up.
+    /// Returns whether the call keeps this place while it waits at `bucket`.
     fn stays_beside(&self, bucket: Bucket) -> bool {
         self.bucket == bucket || (self.has_refused && self.bucket.level <= bucket.level)
     }
 }
 
 impl Waiter {
-    /// Returns whether the call still holds up others.
+    /// Returns whether the call still holds up others, because its time is not over.
     fn counts(&self, now: u64) -> bool {
         self.expiry.is_none_or(|expiry| !expiry.has_passed(now))
     }
@@ -356,17 +365,17 @@ impl Waiters {
         buckets.find(|&bucket| self.line(bucket, now).next().is_some_and(|first| first.ticket < ticket))
     }
 
-    /// Returns when the tokens of the first call in the line of a bucket are due, if a call stands there.
+    /// Returns the tick at which the first call in the line of a bucket gets its tokens, if there is one.
     pub(super) fn due_at(&self, bucket: Bucket, now: u64) -> Option<u64> {
         self.line(bucket, now).next().map(|first| first.due)
     }
 
-    /// Returns the calls in the line of a bucket that still hold up others.
+    /// Returns the calls in the line of a bucket, without those whose time is over.
     fn line(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = &Waiter> {
         self.places(bucket, now).map(|(_, call)| call)
     }
 
-    /// Returns the calls that [`line`](Self::line) returns, each with its place in the line.
+    /// Returns the calls of [`line`](Self::line), each with its place.
     fn places(&self, bucket: Bucket, now: u64) -> impl DoubleEndedIterator<Item = (&Place, &Waiter)> {
         let start = self.standing.partition_point(|place| place.bucket < bucket);
         let end = start + self.standing[start..].partition_point(|place| place.bucket == bucket);
@@ -375,10 +384,10 @@ impl Waiters {
         calls.filter(move |(_, call)| call.counts(now))
     }
 
-    /// Returns the next call after `last` in the line of a bucket that may ask, with its waker.
+    /// Returns the first call after `last` in the line of a bucket that may ask, and takes its waker.
     ///
-    /// The first call of the line may ask. So may the others that the bucket has refused, because they may be within
-    /// their guarantee.
+    /// The first call of the line may ask. The other calls that the bucket has refused may ask too, because they may be
+    /// within their guarantee.
     fn next_to_ask(&mut self, bucket: Bucket, last: Option<Ticket>, now: u64) -> Option<(Ticket, Option<Waker>)> {
         let places = self.places(bucket, now).map(|(place, _)| place).enumerate();
         let mut asking =
@@ -388,7 +397,7 @@ impl Waiters {
         Some((next, self.call(next)?.waker.take()))
     }
 
-    /// Returns when the call directly before this one in the line of a bucket stops holding it up.
+    /// Returns the expiry of the call directly before this one in the line of a bucket.
     fn expiry_before(&self, ticket: Ticket, bucket: Bucket, now: u64) -> Option<Expiry> {
         self.line(bucket, now).rev().find(|before| before.ticket < ticket)?.expiry
     }
@@ -410,11 +419,11 @@ impl Waiters {
         self.standing.binary_search_by_key(&(bucket, ticket), |place| (place.bucket, place.ticket))
     }
 
-    /// Puts a call into the line of a bucket, and into the line of the guarantee that it exceeds.
+    /// Puts a call into the line of a bucket, and into the line of `guarantee` if there is one.
     ///
-    /// It returns whether the call has to leave other lines.
+    /// It returns whether the call now stands in other lines that it has to leave.
     fn stand(&mut self, place: Place, guarantee: Option<Bucket>) -> bool {
-        // A call whose time is over may have lost its place to another call. It gets no place again.
+        // A call whose time is over may have lost its place to another call. It then joins no line.
         if self.index(place.ticket).is_none() {
             return false;
         }
@@ -428,10 +437,10 @@ impl Waiters {
         self.standing.iter().any(|other| other.ticket == place.ticket && !other.stays_beside(place.bucket))
     }
 
-    /// Makes a place for a call that would stand in the line of `bucket`.
+    /// Makes room for a call that joins the line of `bucket` first, or returns why there is none.
     ///
-    /// Calls whose time is over do not count. If one of them has to give up its place, it is returned, because its
-    /// waker must be dropped outside the lock.
+    /// Calls whose time is over do not count. If one of them has to make room, it is returned, because its waker must
+    /// be dropped outside the lock.
     fn make_place(&mut self, bucket: Bucket, now: u64) -> Result<Option<Waiter>, Full> {
         let (mut in_all, mut in_line) = (0, 0);
         for call in self.calls.iter().filter(|call| call.counts(now)) {

@@ -1,4 +1,6 @@
-//! Limits of a tree, such as user, team and organisation, and of several dimensions, in one decision.
+//! Limits on several levels and in several dimensions, in one decision.
+//!
+//! For example, the levels are user, team and organisation, and the dimensions are requests and tokens.
 
 // | file | idea |
 // |---|---|
@@ -9,7 +11,7 @@
 // | `reservation` | `TreeReservation`: costs that were taken, to be settled |
 // | `acquire` | the methods by which a call waits |
 // | `waiting` | `Waitable`: which calls hold a call up, and when it asks again |
-// | `counts` | how full the tables are, a number for each level |
+// | `counts` | how full the tables are, with one count for each level |
 // | `lines` | `Lines`: the calls that wait, in a line for each bucket that has refused them |
 // | `refusal` | `TreeRefusal`: why a call that waited was refused |
 
@@ -40,16 +42,16 @@ use core::marker::PhantomData;
 use decision::Call;
 use lines::Lines;
 
-/// 2^64 divided by the golden ratio. Multiples of it give a key different buckets in its dimensions.
+/// 2^64 divided by the golden ratio. Its multiples give a key a different bucket in each dimension.
 const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The [`Level::kept`] of a level that keeps whole bursts for guaranteed calls, in 2^-31 bursts.
+/// The [`Level::kept`] that keeps a whole burst for guaranteed calls. Its unit is 2^-31 bursts.
 const KEPT_IN_FULL: u32 = 1 << 31;
 
 /// The key and the plans of one level: a plan for each dimension.
 type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 
-/// Limits of several levels and dimensions, from which a call takes all its costs or none.
+/// Limits on several levels and in several dimensions, from which a call takes all its costs or none.
 ///
 /// A level is a kind of key: the user, the team, the organisation. A dimension is what is counted: requests, tokens,
 /// bytes. A call passes a *path*: for each level a key, and for each dimension the [`Plan`] that this key has. Every
@@ -59,28 +61,30 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 ///
 /// # One decision
 ///
-/// A call looks at all buckets of its path, reads the clock once, and decides about all of them. If one refuses, the
-/// call writes nothing. Otherwise it takes its costs, level by level in the order of the tree. If another call has
-/// meanwhile taken the tokens of a bucket, this call gives back what it has taken so far, less what has been refilled
-/// since. Such a refusal is [contended](TreeDenied::is_contended).
+/// A call looks at all buckets of its path, reads the clock once, and decides about all of them. If a bucket refuses,
+/// the call writes nothing. Otherwise it takes its costs, level by level in the order of the tree. Meanwhile another
+/// call may have taken the tokens of a bucket. This call then gives back what it has taken so far, less what has been
+/// refilled since. Such a refusal is [contended](TreeDenied::is_contended).
 ///
 /// No bucket ever allows more than its plan says, whatever the interleaving. All calls take in the same order of
-/// levels. So if calls that overlap take the tokens from one another, and all are refused, at least one of them was
-/// refused because a limit really lacked the tokens.
+/// levels. So concurrent calls cannot refuse one another without a cause: at least one of them is allowed, or is
+/// refused by a limit that really lacks the tokens.
 ///
 /// # Guarantees
 ///
-/// The plans of a level can be [guarantees](QuotaTreeBuilder::guarantees) of a share of the next level's tokens,
-/// instead of limits. A call beyond its guarantee borrows what the other keys do not need.
+/// The plans of a level can [guarantee](QuotaTreeBuilder::guarantees) a share of the next level's tokens, instead of
+/// limiting calls. A call beyond its guarantee borrows what the other keys do not need.
 ///
 /// # Estimates
 ///
-/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. A bucket allows
-/// what its plan says, plus what is given back. In any stretch of time, the reservations made before it give back at
-/// most what was unsettled at its start. The tree bounds this by [`unsettled`](QuotaTreeBuilder::unsettled) bursts:
-/// two, unless set. A reservation beyond the bound is allowed, but gives nothing back. After its
-/// [time-to-live](QuotaTreeBuilder::time_to_live) a reservation counts as used in full. A reservation that is leaked
-/// counts as unsettled for at most two times-to-live.
+/// [`reserve`](Self::reserve) takes an estimate, and [`settle`](TreeReservation::settle) corrects it. Until then the
+/// reservation is *unsettled*. Tokens that reservations give back come on top of what a plan allows, so their number is
+/// bounded: at any moment, the unsettled reservations of a bucket can give back at most
+/// [`unsettled`](QuotaTreeBuilder::unsettled) bursts, two unless set. A reservation beyond this bound is allowed, but
+/// gives nothing back.
+///
+/// A reservation counts as used in full after its [time-to-live](QuotaTreeBuilder::time_to_live). A leaked reservation
+/// takes up a part of the bound for at most two times-to-live.
 ///
 /// # Examples
 ///
@@ -112,7 +116,7 @@ type Step<'a, K, const DIMENSIONS: usize> = (&'a K, [&'a Plan; DIMENSIONS]);
 pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C = DefaultClock, S = Seed> {
     levels: [Level; LEVELS],
     dimensions: [&'static str; DIMENSIONS],
-    /// The bounds on the unsettled costs of each bucket.
+    /// How much of each bucket may be unsettled, and for how long.
     bounds: UnsettledBounds,
     lines: Lines,
     clock: C,
@@ -124,37 +128,39 @@ pub struct QuotaTree<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C 
 struct Level {
     name: &'static str,
     table: Table<ByPlan>,
-    /// The number of keys that the table was built for, once for each dimension.
+    /// The number of buckets that the table was built for: one for each key and dimension.
     capacity: usize,
-    /// Whether the plans of this level guarantee a share of the next level's tokens, and limit nothing.
+    /// Whether the plans of this level guarantee a share of the next level's tokens.
+    ///
+    /// Otherwise the plans limit calls.
     is_guarantee: bool,
-    /// The part of a burst that is kept for the calls that the level before guarantees.
+    /// The part of a burst that is kept for calls within their guarantee at the level before.
     ///
-    /// [`KEPT_IN_FULL`] is the whole burst.
+    /// The unit is 2^-31 bursts: [`KEPT_IN_FULL`] is a whole burst.
     kept: u32,
-    /// The counts of unsettled costs. A bucket's hash chooses its count, which other buckets may share.
+    /// The counters of unsettled costs. A bucket's hash selects its counter, which other buckets may share.
     ///
-    /// Their number is a power of two.
+    /// The number of counters is a power of two.
     unsettled: Box<[Unsettled]>,
 }
 
 impl Level {
     /// Returns how many tokens a call must leave in a bucket of this plan.
     ///
-    /// It is 0 if the level before guarantees the call.
+    /// It is 0 if the call is within its guarantee at the level before.
     #[inline]
     fn keep(&self, plan: &Plan, is_guaranteed: bool) -> u32 {
         if is_guaranteed {
             return 0;
         }
-        // The result is at most the burst, so the cast keeps it. It is rounded to the nearest token.
+        // The quotient is rounded to the nearest token. It is at most the burst, so it fits a `u32`.
         ((u64::from(plan.burst()) * u64::from(self.kept) + u64::from(KEPT_IN_FULL) / 2) / u64::from(KEPT_IN_FULL))
             as u32
     }
 
     /// Returns the word that counts the unsettled costs of a bucket.
     ///
-    /// Several buckets may share a word. They may then give back less than with a word each, but never more.
+    /// Buckets that share a word may give back less than buckets with a word each, but never more.
     fn unsettled(&self, bucket: Fingerprint) -> &Unsettled {
         let mixed = bucket.get().wrapping_mul(MIXER);
         &self.unsettled[(mixed >> 32) as usize & (self.unsettled.len() - 1)]
@@ -176,7 +182,8 @@ fn per_word<T, const LEVELS: usize, const DIMENSIONS: usize>(
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize> QuotaTree<K, LEVELS, DIMENSIONS> {
     /// Creates the builder of a tree with these levels and dimensions, on the default clock.
     ///
-    /// A call takes from the first level first. Name the most specific level first, so that most refusals cost little.
+    /// A call takes from the first level first. Name the most specific level first: it refuses most often, and a
+    /// refusal by the first level leaves nothing to give back.
     pub fn builder(
         levels: [&'static str; LEVELS],
         dimensions: [&'static str; DIMENSIONS],
@@ -212,7 +219,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         self.held_up(&call).or_else(refused).into()
     }
 
-    /// Returns how much of each level and dimension is used, and takes nothing.
+    /// Returns how much of each limit on the path is used, by level and dimension. Takes nothing.
     pub fn peek(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS]) -> [[Usage; DIMENSIONS]; LEVELS] {
         let buckets = self.buckets(path);
         per_word(|level, dimension| {
@@ -225,8 +232,9 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Converts what a key of this level owes from its old plans to its new ones.
     ///
-    /// It returns for each dimension whether the debt was converted, as
-    /// [`KeyedLimiter::replan`](crate::KeyedLimiter::replan) says. If there is no such level, it converts nothing.
+    /// It returns whether it converted the debt, for each dimension.
+    /// [`KeyedLimiter::replan`](crate::KeyedLimiter::replan) says when a debt is converted. If there is no such level,
+    /// no debt is converted.
     pub fn replan(
         &self,
         level: usize,
@@ -253,8 +261,8 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the bucket of a key in one dimension.
     fn bucket(hash: u64, dimension: usize) -> Fingerprint {
-        // The offset depends on the dimension alone, so keys with different hashes have different buckets in each
-        // dimension.
+        // Within a dimension, all hashes are shifted by the same offset. So keys with different hashes have different
+        // buckets.
         Fingerprint::of(hash.wrapping_add(MIXER.wrapping_mul(dimension as u64)))
     }
 }

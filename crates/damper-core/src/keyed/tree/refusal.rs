@@ -4,30 +4,33 @@ use super::TreeDenied;
 use core::fmt;
 use core::time::Duration;
 
-/// The refusal of a call that would have waited for a [`QuotaTree`](crate::QuotaTree).
+/// The refusal of a call that waited, or was to wait, for the limits of a [`QuotaTree`](crate::QuotaTree).
 ///
 /// The call took nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum TreeRefusal {
-    /// A limit refused the call: its cost exceeds the burst, or the time to wait was over.
+    /// A limit refused the call, because the cost exceeds the burst or the call's time to wait was over.
     Denied(TreeDenied),
     /// All [places](super::QuotaTreeBuilder::queue) for calls that wait were taken.
     QueueFull,
-    /// The line at one bucket was full: its calls had taken their [share](super::QuotaTreeBuilder::queue) of the places.
+    /// The line at one bucket was full: its calls had taken their [share](super::QuotaTreeBuilder::queue) of the
+    /// places.
     LineFull {
-        /// The name of the level of the bucket.
+        /// The name of the bucket's level.
         level: &'static str,
-        /// The name of the dimension of the bucket.
+        /// The name of the bucket's dimension.
         dimension: &'static str,
     },
-    /// The time to wait was over while older calls waited for a bucket that this call takes from.
+    /// The call's time to wait was over while older calls waited for a bucket that this call takes from.
     TimedOut,
 }
 
 impl TreeRefusal {
-    /// Returns the shortest wait after which the limits allow the call, if one refused it.
+    /// Returns the shortest wait after which the limits allow the call.
+    ///
+    /// It is `None` if no limit refused the call, or if no wait helps.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {

@@ -32,17 +32,17 @@ mod sealed {
         /// The costs that a call took, and the words that it took them from.
         type Taken;
 
-        /// Subtracts what was taken from the tokens that count as unsettled.
+        /// Stops counting the taken costs as unsettled.
         fn release(&self, taken: &Self::Taken);
     }
 }
 
-/// A word from which a reservation took its cost.
+/// A word of the path that the settlement of a reservation may change.
 #[derive(Debug)]
 struct TakenWord {
     bucket: Fingerprint,
     plan: Plan,
-    /// The receipt is used once, when the reservation is settled.
+    /// The proof of the take, which the settlement uses up. It is `None` if the cost was 0.
     receipt: Option<Receipt>,
     counted: Counted,
 }
@@ -75,8 +75,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Settl
 /// [`QuotaTree::reserve`] returns it, or [`reserve_owned`](QuotaTree::reserve_owned) for spawned tasks and streamed
 /// responses.
 ///
-/// Keep it for as long as the call takes, and [settle](Self::settle) it when the true costs are known. If it is dropped
-/// instead, by a panic or a client that disconnects, the costs count as used.
+/// Keep it for as long as the call takes, and [settle](Self::settle) it when the true costs are known. If a panic or a
+/// disconnected client drops it instead, the costs count as used.
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct TreeReservation<T: TreeRef> {
     tree: T,
@@ -103,7 +103,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         self.reserve_by(path, costs).map(|taken| TreeReservation::of(self, costs, taken))
     }
 
-    /// Reserves as [`reserve`](Self::reserve) does; the reservation owns a reference to the tree.
+    /// Reserves as [`reserve`](Self::reserve) does, with a reservation that owns a reference to the tree.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     /// Takes the costs of a call, or nothing, and counts them as unsettled.
     ///
-    /// It does not look whether calls wait, so it can overtake them.
+    /// It does not check whether other calls wait, so the caller has to check that first.
     #[inline]
     pub(super) fn take_to_settle(
         &self,
@@ -147,8 +147,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
                 let (bucket, plan, cost) =
                     (call.buckets[level][dimension], *call.plan(level, dimension), call.costs[dimension]);
-                // A word with a cost of 0 is kept, because the call may be settled to more. A word with a cost and
-                // without a receipt is a guarantee from which the call took nothing, because it borrowed.
+                // A word with a cost of 0 is kept, because the settlement may charge it. If the call has a cost but no
+                // receipt, the word is a guarantee from which it took nothing, because it borrowed.
                 if plan.is_unlimited() || receipt.is_none() && cost > 0 {
                     return None;
                 }
@@ -181,18 +181,24 @@ where
 
     /// Corrects the costs to what the call used, one number for each dimension.
     ///
-    /// Tokens that were not used are given back, except those that a full bucket has no room for, those beyond the
-    /// [bound](super::QuotaTreeBuilder::unsettled) on what is unsettled, and all of them after the
-    /// [time-to-live](super::QuotaTreeBuilder::time_to_live). Tokens that were used beyond the costs are booked as
-    /// debt, at most up to [`Quota::max_debt`](crate::Quota::max_debt), even if they are guaranteed to another key.
-    /// Nothing is given back to a bucket whose debt was [converted](QuotaTree::replan) since, or that was full since
-    /// and then used under another plan alone. If the call was not made, settle with costs of 0.
+    /// If the call was not made, settle with costs of 0. Tokens that were not used are given back, with these
+    /// exceptions:
+    ///
+    /// - Tokens for which a full bucket has no room are lost.
+    /// - Tokens beyond the [bound](super::QuotaTreeBuilder::unsettled) on unsettled costs are not given back.
+    /// - Nothing is given back after the [time-to-live](super::QuotaTreeBuilder::time_to_live).
+    /// - Nothing is given back to a bucket whose debt was [converted](QuotaTree::replan) after the costs were taken.
+    /// - Nothing is given back to a bucket that became full after that, and was then used only under another plan.
+    /// - A guarantee gets back at most as many tokens as the next level.
+    ///
+    /// Tokens that were used beyond the costs are booked as debt, even if they are guaranteed to another key. The debt
+    /// is at most [`Quota::max_debt`](crate::Quota::max_debt).
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
         let now = tree.clock.now();
         let is_alive = tree.bounds.is_alive(self.taken.since, now);
-        // The levels are settled in reverse order, because a guarantee gets back no more than the next level does.
+        // The levels are settled from the last to the first. A guarantee gets back no more than the next level does.
         // Otherwise it would promise tokens that the next level does not have.
         let mut most = [u32::MAX; DIMENSIONS];
         for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
@@ -222,7 +228,7 @@ where
                 .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
             tree.lines.wake(buckets, now);
         }
-        // The reservation is dropped here, and so counts as unsettled until its tokens are given back.
+        // `self` is dropped here, after the refunds. Until now the reservation has counted as unsettled.
     }
 }
 

@@ -1,4 +1,4 @@
-//! The wait of a call in the lines of a tree: which calls it waits behind, and when it asks again.
+//! The wait of a call in the lines of a tree: which calls it waits behind, and when it tries again.
 
 use super::decision::{Call, Plans, Refused, longer};
 use super::lines::{Bucket, Full, Look, Ticket};
@@ -55,7 +55,7 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> PathCosts<LEVELS, DIMENSIONS>
 
 impl<const LEVELS: usize, const DIMENSIONS: usize> fmt::Debug for PathCosts<LEVELS, DIMENSIONS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The fingerprints are not shown: they depend on a secret seed.
+        // The fingerprints are left out, because they depend on a secret seed.
         f.debug_struct("PathCosts").field("costs", &self.costs).finish_non_exhaustive()
     }
 }
@@ -135,7 +135,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Waita
     }
 
     fn refused(&self, path: &Self::Demand, ticket: &Ticket, denied: &TreeDenied) -> bool {
-        // If the call joins the line only now, its tokens may have come just before that. It then has to ask again.
+        // If the call joins the line only now, the bucket may have got the tokens just before. `Lines::refused` then
+        // returns `false`, and the call asks again.
         let bucket = path.refused_at(denied);
         self.lines.refused(*ticket, bucket, self.guarantee_of(path)(bucket), self.due(denied), self.clock.now())
     }
@@ -168,7 +169,7 @@ impl Denial for TreeDenied {
     }
 }
 
-/// The lines in which a call stands.
+/// How a call waits: in which lines it stands, and when its tokens are due.
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     /// Returns the buckets in whose lines a call may have to wait.
     fn buckets_of(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Iterator<Item = Bucket> {
@@ -177,10 +178,11 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         awaited.map(|(level, dimension)| path.bucket(level, dimension))
     }
 
-    /// Returns a function that maps a bucket at which a call waits to the guarantee that it exceeds there.
+    /// Returns a function that finds the guarantee for a bucket at the level before, if there is one.
     ///
-    /// It returns no guarantee whose burst is smaller than the call's cost. Otherwise a large call, which can only
-    /// borrow, would keep the guarantee from small calls of the same key.
+    /// A call that waits at the bucket also stands in the line of this guarantee. The function returns no guarantee
+    /// whose burst is smaller than the call's cost. Otherwise a large call, which can only borrow, would keep the
+    /// guarantee from small calls of the same key.
     fn guarantee_of(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Fn(Bucket) -> Option<Bucket> {
         |bucket| {
             let before = bucket.level().checked_sub(1)?;
@@ -191,12 +193,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         }
     }
 
-    /// Returns the tick at which a refused call has its tokens, or the present one if no wait is known.
+    /// Returns the tick at which a refused call has its tokens, or the present tick if no wait is known.
     fn due(&self, denied: &TreeDenied) -> u64 {
         denied.retry_after().map_or_else(|| self.clock.now(), |wait| Expiry::after(wait, &self.clock).tick())
     }
 
-    /// Returns the waits after which the guarantees that the call exceeds now will have its costs.
+    /// Returns the waits until a guarantee that lacks the call's costs has them, each at most one second.
     ///
     /// After such a wait the call is within that guarantee, and no longer has to wait behind calls that borrow.
     fn guaranteed_in(&self, path: &PathCosts<LEVELS, DIMENSIONS>) -> impl Iterator<Item = Duration> {
@@ -205,8 +207,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
             words.filter(|&(place, dimension)| self.levels[place].is_guarantee && path.call().takes(place, dimension));
         guarantees.flat_map(move |(place, dimension)| {
             let (level, plan) = (&self.levels[place], &path.plans[place][dimension]);
-            // The first wait is until the guarantee has the costs. The second is until it has them beside the part that the
-            // level before guarantees in turn, which a call that borrows there has to leave.
+            // There are two waits: until the guarantee has the costs, and until it also has the part kept for the level
+            // before. A call that borrows from this guarantee has to leave that part.
             [0, level.keep(plan, false)].into_iter().filter_map(move |keep| {
                 let demand = PlannedCheck { plan, n: path.costs[dimension], keep };
                 let refusal = level.table.refusal_planned(path.buckets[place][dimension], demand, &self.clock);
@@ -227,7 +229,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     }
 }
 
-/// Calls that do not wait.
+/// How a call that does not wait is refused while others wait.
 impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> QuotaTree<K, LEVELS, DIMENSIONS, C, S> {
     /// Returns the refusal of a call that does not wait, if others wait for one of its buckets.
     #[inline]
@@ -260,15 +262,15 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 }
             }
         }
-        // A bucket for which no call waits may refuse this one for longer, or for ever.
+        // A bucket for which no call waits may refuse this call for longer, or for ever.
         let longest = longer(self.refusal(call), Some(longest?))?;
         Some(self.denied(longest, call, false).behind_waiters())
     }
 
-    /// Returns the refusal of a bucket whose tokens belong to the calls that wait.
+    /// Returns the refusal by a bucket for which other calls wait.
     ///
     /// The tokens of the first of these calls are due in `ticks`. The wait of the refusal is the longest of three:
-    /// `ticks`, the time until the bucket is full, and the time of one token.
+    /// `ticks`, the time until the bucket is full, and the time in which one token is refilled.
     fn denied_until(
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
@@ -281,7 +283,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         let frequency = Frequency::from_hertz(self.clock.frequency());
         let token = plan.quota().window().checked_div(plan.quota().limit()).unwrap_or(LONGEST_SLEEP);
         let token = Ticks::within(token, frequency).count().saturating_add(1);
-        // A number of ticks above half of the range stands for a time in the past.
+        // `ticks` is a wrapping difference. A value above half of the range is a time in the past.
         let wait = Ticks::new(if ticks > u64::MAX / 2 { token } else { ticks.max(token) });
         let (remaining, resets_in) = match &full {
             Some(full) => {

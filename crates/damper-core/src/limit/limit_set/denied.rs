@@ -6,10 +6,10 @@ use crate::time::{Frequency, Ticks};
 use core::fmt;
 use core::time::Duration;
 
-/// The refusal of a call on several limits, which took nothing from any.
+/// The refusal of a call on several limits. The call took nothing from any of them.
 ///
-/// If several limits refuse, it is the refusal of the limit with the longest wait. A limit that can never allow the
-/// call outlasts every wait. A [contended](Self::is_contended) refusal is that of the limit whose tokens other calls
+/// If several limits refuse, it is the refusal by the limit with the longest wait. A limit that can never allow the
+/// call has the longest wait of all. A [contended](Self::is_contended) refusal is by the limit whose tokens other calls
 /// took.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -23,7 +23,7 @@ pub struct LimitSetDenied {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Cause {
-    /// The limit of this quota refused.
+    /// The limit with this quota refused.
     Limit(Quota),
     /// There were not as many costs as limits.
     Costs { given: usize, limits: usize },
@@ -34,19 +34,19 @@ impl LimitSetDenied {
         Self { denied, index, cause: Cause::Limit(quota), is_contended: false }
     }
 
-    /// Returns this refusal, marked as one that came after all limits had allowed the call.
+    /// Marks this refusal as [contended](Self::is_contended).
     pub(crate) fn contended(self) -> Self {
         Self { is_contended: true, ..self }
     }
 
-    /// Creates the refusal of a call that has `given` costs for another number of limits.
+    /// Creates the refusal of a call with `given` costs, which is not the number of limits.
     #[cold]
     pub(super) fn of_costs(given: usize, limits: usize) -> Self {
         let denied = Denied::counted_by(Frequency::from_hertz(1), 0, Ticks::ZERO, Ticks::ZERO);
         Self { denied, index: given.min(limits), cause: Cause::Costs { given, limits }, is_contended: false }
     }
 
-    /// Returns whether the call stays refused however long it waits and whatever is refunded.
+    /// Returns whether no wait and no refund can make the call succeed.
     #[cfg(feature = "alloc")]
     pub(crate) fn is_final(&self) -> bool {
         matches!(self.cause, Cause::Costs { .. }) || self.denied.exceeds_burst()
@@ -54,14 +54,16 @@ impl LimitSetDenied {
 
     /// Returns the index of the limit that the caller waits for, counted from 0.
     ///
-    /// That is the refusing limit with the longest wait, or the first of several with equal waits. If there
-    /// were not as many costs as limits, it is the first index that has only a limit or only a cost.
+    /// That is the refusing limit with the longest wait, or the first of several with equal waits. If the number of
+    /// costs is not the number of limits, it is the smaller of the two numbers.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
     /// Returns the quota of the limit at [`index`](Self::index).
+    ///
+    /// If the number of costs is not the number of limits, it is a quota of 0 tokens a second.
     pub fn quota(&self) -> Quota {
         match self.cause {
             Cause::Limit(quota) => quota,
@@ -69,26 +71,27 @@ impl LimitSetDenied {
         }
     }
 
-    /// Returns the refusal of the limit at [`index`](Self::index).
+    /// Returns the refusal by the limit at [`index`](Self::index).
     #[must_use]
     pub fn denied(&self) -> Denied {
         self.denied
     }
 
-    /// Returns whether other calls took the tokens after this call had looked at the limits.
+    /// Returns whether another call took the tokens after this call had looked at the limits.
     ///
-    /// All limits had the tokens when this call looked at them. The tokens that the call had taken by then were given
-    /// back. Such a refusal is rare. The other call may give its tokens back in turn, because a later limit refuses it.
-    /// Then a retry at once may succeed.
+    /// All limits had the tokens when this call looked. This call has given back what it had already taken.
+    ///
+    /// Such a refusal is rare. A later limit may refuse the other call too, which then gives its tokens back. So a
+    /// retry at once may succeed.
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.is_contended
     }
 
-    /// Returns the shortest wait after which all limits allow the same call.
+    /// Returns the wait after which all limits allow the same call, if no other call takes tokens first.
     ///
-    /// It is never too short, but longer if other callers take tokens first. It returns `None` if no wait helps: the
-    /// call asks for more than a burst, or a quota never refills.
+    /// The wait is never too short. It is `None` if no wait helps: the call asks for more than a burst, a quota never
+    /// refills, or the number of costs is not the number of limits.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.denied.retry_after()

@@ -8,7 +8,7 @@ use core::fmt;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LimitSetQuotaError {
-    /// The set has no limit of this index.
+    /// The set has no limit with this index.
     NoSuchLimit {
         /// The index, counted from 0.
         index: usize,
@@ -31,7 +31,7 @@ pub enum LimitSetQuotaError {
     },
 }
 
-/// Counts the limits from 1, as the display of [`LimitSetDenied`](super::LimitSetDenied) does.
+/// The message counts the limits from 1, as that of [`LimitSetDenied`](super::LimitSetDenied) does.
 impl fmt::Display for LimitSetQuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

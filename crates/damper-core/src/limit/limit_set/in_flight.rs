@@ -12,7 +12,7 @@ use alloc::sync::Arc;
 ///
 /// Other crates cannot implement the trait, and its name is not part of the API.
 pub trait InFlight: Sealed {
-    /// The refusal of a set with this bound.
+    /// The error of a call that a limit of the set or this bound refused.
     type Refusal: From<LimitSetDenied>;
 
     /// Returns the refusal of a call that would enter now, if any, and writes nothing.
@@ -27,7 +27,7 @@ pub trait InFlight: Sealed {
     #[doc(hidden)]
     fn leave(&self);
 
-    /// Wakes the first waiter after a change of a quota or a refund.
+    /// Wakes the first waiting call, after a quota was changed or tokens were refunded.
     #[doc(hidden)]
     fn limits_changed(&self) {}
 }

@@ -8,7 +8,7 @@ use crate::time::Clock;
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 
-/// The most limits of a set whose length is known at run time.
+/// The largest number of limits in a set whose number of limits is known only at run time.
 #[cfg(feature = "alloc")]
 pub(super) const MOST: usize = 16;
 
@@ -33,7 +33,7 @@ pub trait Limits: Sealed {
     /// The usage of each limit.
     type Usages;
 
-    /// A value for each limit, in an array that may be longer.
+    /// A value for each limit, in an array that may be longer than the number of limits.
     #[doc(hidden)]
     type PerLimit<T: Copy>: AsRef<[T]> + AsMut<[T]> + Copy;
 

@@ -3,7 +3,7 @@
 // | file | idea |
 // |---|---|
 // | `mod` | `LimitSet`: takes the costs of all limits or of none; changes their quotas |
-// | `limits` | `Limits`: an array of limits, or a number of them that is known at run time |
+// | `limits` | `Limits`: an array of limits, or a boxed slice of them |
 // | `in_flight` | `InFlight`: a bound on the calls in flight |
 // | `reservation` | `SetReservation`: costs that were taken, to be settled |
 // | `settling` | `Settling`: the bounds on what reservations may give back |
@@ -41,45 +41,49 @@ use settling::Settling;
 
 /// Several limits that a call has to pass together, such as ten a second *and* a thousand an hour.
 ///
-/// A call takes its tokens of all limits, or of none.
+/// A call takes its tokens from all limits, or from none.
 ///
-/// A check loads the words of all limits, reads the clock once, and judges all of them. Only then does it take tokens,
-/// from the first limit to the last.
+/// A check first loads the words of all limits, in which they keep their state. Then it reads the clock once, and
+/// judges all limits. (A `SlidingLog` reads the clock by itself.) Only then does it take tokens, from the first limit
+/// to the last.
 ///
 /// If a limit refuses when it is judged, the check takes nothing and writes nothing. The refusal names the limit with
-/// the longest wait. (As with a single limit, a check does write at the first use of a limit, and when it repairs a
-/// state from before the clock stepped back. A `SlidingLog` reads the clock by itself.)
+/// the longest wait. As with a single limit, there are two exceptions: a check writes at the first use of a limit, and
+/// when it repairs a state from before the clock stepped back.
 ///
 /// # Contention
 ///
-/// Another call may take tokens of a limit between the load of its word and the take. The set then decides about that
-/// limit anew. If this limit now refuses, the limits before it get back what the call took, less what has been refilled
+/// Another call may take tokens from a limit after this call has loaded its word. This call then decides about that
+/// limit anew. If the limit refuses now, the limits before it get back what the call took, less what has been refilled
 /// since. Such a refusal is [contended](LimitSetDenied::is_contended).
 ///
-/// No limit ever allows more than it would alone, counting the calls that all limits allowed. A call may be refused
-/// because of tokens that another call is about to give back. All calls take in the order of the limits, so this
-/// happens only if a later limit refused the other call. Of calls that compete for the last tokens, one is allowed. In
-/// a simulation of 32 cores that hammer on the limit of an organisation without tokens, one decision in 200,000 was
-/// such a refusal. If each limit were taken from before the next one is looked at, it would be one in 70.
+/// No limit ever allows more than it would alone. Only calls that all limits allowed count for this.
 ///
-/// Put the narrowest limit first, so that the least is given back.
+/// A call may be refused because of tokens that another call is about to give back. All calls take in the order of the
+/// limits, and from the bulkhead last. So this happens only if a later limit or the bulkhead refused the other call.
+/// Otherwise one of the calls that compete for the last tokens is allowed.
+///
+/// In a simulation, 32 cores called a set without pause while the limit of an organisation had no tokens. One decision
+/// in 200,000 was such a refusal. It would be one in 70 if each limit were taken from before the next one is looked at.
+///
+/// Put the narrowest limit first: it refuses most often, and a refusal by the first limit leaves nothing to give back.
 ///
 /// # A cost for each limit
 ///
-/// [`check_n`](Self::check_n) takes the same number of tokens of each limit, and [`reserve`](Self::reserve) takes a
-/// separate cost of each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
+/// [`check_n`](Self::check_n) takes the same number of tokens from each limit, and [`reserve`](Self::reserve) takes a
+/// separate cost from each. The reservation is [settled](SetReservation::settle) when the true cost is known. With
 /// [`with_bulkhead`](Self::with_bulkhead) it also holds a slot until then, so that the calls in flight are limited too.
 ///
-/// The tokens that a reservation gives back come on top of what the limit's quota allows. So at most
-/// [`unsettled`](Self::unsettled) bursts of a limit may be given back by the reservations that are unsettled at any
-/// moment: two, unless set. A reservation beyond that is allowed, but gives nothing back. After its
+/// Tokens that reservations give back come on top of what a limit's quota allows, so their number is bounded. At any
+/// moment, the unsettled reservations can give back at most [`unsettled`](Self::unsettled) bursts of a limit, two
+/// unless set. A reservation beyond this bound is allowed, but gives nothing back. After its
 /// [`time_to_live`](Self::time_to_live) a reservation counts as used in full.
 ///
 /// # Order
 ///
-/// A set decides at once. Callers that retry after their refusals are served in no order: in a simulation of a
-/// saturated set the largest calls were never served, because cheaper ones always came first. If the order matters,
-/// give the set a [`queue`](Self::queue): then [`acquire`](Self::acquire) waits, first come, first served.
+/// A set decides at once. Callers that retry after a refusal are served in no order. In a simulation of a saturated set
+/// the largest calls were never served, because smaller ones always came first. If the order matters, give the set a
+/// [`queue`](Self::queue). Then [`acquire`](Self::acquire) waits, first come, first served.
 ///
 /// # Examples
 ///
@@ -123,7 +127,7 @@ pub struct LimitSet<L: Limits, C = DefaultClock, P = ()> {
 
 #[cfg(feature = "std")]
 impl<const N: usize> LimitSet<[TokenBucket; N]> {
-    /// Creates token buckets of these quotas on the default clock.
+    /// Creates a set of token buckets with these quotas, on the default clock.
     #[must_use]
     pub fn new(quotas: [Quota; N]) -> Self {
         Self::with_clock(quotas, crate::time::Monotonic)
@@ -131,7 +135,7 @@ impl<const N: usize> LimitSet<[TokenBucket; N]> {
 }
 
 impl<const N: usize, C: Clock> LimitSet<[TokenBucket; N], C> {
-    /// Creates token buckets of these quotas on a clock of your own.
+    /// Creates a set of token buckets with these quotas, on a clock of your own.
     #[must_use]
     pub fn with_clock(quotas: [Quota; N], clock: C) -> Self {
         Self::with_algorithms(quotas.map(TokenBucket::new), clock)
@@ -149,11 +153,13 @@ impl<const N: usize, A: Algorithm, C: Clock> LimitSet<[A; N], C> {
 
 #[cfg(feature = "alloc")]
 impl<A: Algorithm, C: Clock> LimitSet<Box<[A]>, C> {
-    /// Creates a set of limits whose number is known at run time, such as those of a file.
+    /// Creates a set of limits whose number is known only at run time.
+    ///
+    /// For example, the limits come from a configuration file.
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] if there are more than 16.
+    /// [`OutOfRange`] if there are more than 16 limits.
     ///
     /// # Examples
     ///
@@ -181,8 +187,8 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     ///
     /// A call is in flight from [`reserve`](Self::reserve) until the reservation is settled or dropped.
     ///
-    /// It takes a [`Bulkhead`](crate::Bulkhead), or a reference to one or an `Arc` of one that others use too. A set
-    /// with a bulkhead has no `check`, because a check returns nothing that could hold a slot.
+    /// `bulkhead` is a [`Bulkhead`](crate::Bulkhead), or a reference or an `Arc` to one that others use too. A set with
+    /// a bulkhead has no `check`, because a check returns nothing that could hold a slot.
     ///
     /// # Examples
     ///
@@ -206,7 +212,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
         LimitSet { limits, clock, settling, bulkhead }
     }
 
-    /// Takes one token of every limit if all of them have one.
+    /// Takes one token from every limit, or none if a limit has no token.
     ///
     /// # Errors
     ///
@@ -215,7 +221,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
         self.check_n(1)
     }
 
-    /// Takes `n` tokens of every limit if all of them have so many, else none.
+    /// Takes `n` tokens from every limit, or none if a limit has fewer.
     ///
     /// [`Allowed`] describes the limit that has the fewest tokens left.
     ///
@@ -237,22 +243,23 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
 }
 
 impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
-    /// Takes a cost of each limit, and a slot of the bulkhead if there is one: all of them, or none.
+    /// Takes a cost from each limit, and a slot from the bulkhead if there is one.
     ///
-    /// It is for costs that are known only afterwards. Take an estimate, and [settle](SetReservation::settle) the
-    /// reservation when the true cost is known. A reservation that is dropped without that, by a panic or a cancelled
-    /// future, counts as used in full.
+    /// It takes all of them, or none.
+    ///
+    /// Use it for costs that are known only afterwards. Take an estimate, and [settle](SetReservation::settle) the
+    /// reservation when the true cost is known. If a panic or a cancelled future drops the reservation before that, it
+    /// counts as used in full.
     ///
     /// In any stretch of time each limit allows what its quota allows, plus what reservations give back in that time.
-    /// The reservations made before the stretch give back at most what was [unsettled](Self::unsettled) at its start:
-    /// two bursts, unless set.
-    /// The set never takes in advance: a call that is allowed may begin at once.
+    /// The reservations made before that time give back at most what was [unsettled](Self::unsettled) when it began:
+    /// two bursts, unless set. The set never takes in advance: a call that is allowed may begin at once.
     ///
     /// # Errors
     ///
     /// [`LimitSetDenied`], which names the refusing limit with the longest wait. A cost above the burst is refused for
-    /// ever. With a bulkhead it is a [`LimitSetRefusal`](crate::concurrency::LimitSetRefusal), which names the bulkhead
-    /// only if no limit refuses.
+    /// ever. With a bulkhead the error is a [`LimitSetRefusal`](crate::concurrency::LimitSetRefusal). It names the
+    /// bulkhead only if no limit refuses.
     pub fn reserve(&self, costs: L::Costs<'_>) -> Result<SetReservation<&Self>, P::Refusal> {
         SetReservation::new(self, costs)
     }
@@ -269,16 +276,16 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         SetReservation::new(Arc::clone(self), costs)
     }
 
-    /// Returns the bound on the calls in flight.
+    /// Returns the bound on the calls in flight: the bulkhead, a queue, or `()` if there is none.
     pub const fn bulkhead(&self) -> &P {
         &self.bulkhead
     }
 
     /// Returns the time until these costs are available, and takes nothing.
     ///
-    /// It is rounded up to the clock's tick, and zero if they are available now. It is `None` if no wait helps, as for
-    /// [`LimitSetDenied::retry_after`], or if there are not as many costs as limits. It considers only the limits,
-    /// neither the calls in flight nor the calls that wait.
+    /// The time is rounded up to the clock's tick. It is zero if the costs are available now. It is `None` if no wait
+    /// helps, as for [`LimitSetDenied::retry_after`], or if the number of costs is not the number of limits. Only the
+    /// limits count: calls in flight and calls that wait are ignored.
     ///
     /// # Examples
     ///
@@ -318,7 +325,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         LimitSet { limits, clock, settling, bulkhead: change(bulkhead) }
     }
 
-    /// Puts another quota in force for the limit `index`.
+    /// Puts another quota in force for the limit with this index, counted from 0.
     ///
     /// It does what [`RateLimiter::set_quota`](super::RateLimiter::set_quota) does.
     ///
@@ -347,15 +354,15 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Puts a quota in force for each of the limits, for all or for none.
+    /// Puts a new quota in force for every limit, or for none.
     ///
-    /// If two threads change the quotas, those of one of them are in force in the end, never a mixture. A decision
+    /// If two threads change the quotas, those of one thread are in force in the end, never a mixture. A decision
     /// during a change may use the new quota of one limit and the old quota of another.
     ///
     /// # Errors
     ///
-    /// [`LimitSetQuotaError`] if one of the limits refuses its quota, another thread is changing one, or there are not
-    /// as many quotas as limits. All quotas then stay.
+    /// [`LimitSetQuotaError`] if a limit refuses its quota, if another thread is changing one, or if the number of
+    /// quotas is not the number of limits. All old quotas then stay.
     ///
     /// # Examples
     ///
@@ -380,10 +387,10 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Puts the quotas of these limits in force. The first of them has the index `index` in the set.
+    /// Puts the quotas of these limits in force. The first of these limits has the index `index` in the set.
     ///
-    /// All quotas are prepared before the first is put in force. Another thread that changes a quota meanwhile gets
-    /// `SetQuotaError::Busy`.
+    /// All quotas are prepared before the first is put in force. Meanwhile, another thread that changes one of them
+    /// gets `SetQuotaError::Busy`.
     fn put_in_force(&self, index: usize, limits: &[L::Algorithm], quotas: &[Quota]) -> Result<(), LimitSetQuotaError> {
         let (Some((limit, limits)), Some((&quota, quotas))) = (limits.split_first(), quotas.split_first()) else {
             return Ok(());
@@ -399,9 +406,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     ///
     /// `enter` comes last, and gets the tick at which the limits were judged. If it fails, all costs are given back.
     ///
-    /// All calls swap in the order of the limits. So a call is refused because of tokens that another call gives back
-    /// only if a later limit refused that other call. If no later limit refuses, one of the calls that compete for a
-    /// limit succeeds.
+    /// All calls swap in the order of the limits. So if a call is refused because of tokens that another call gives
+    /// back, a later limit or `enter` has refused that other call. Otherwise one of the calls that compete for a limit
+    /// succeeds.
     #[inline]
     fn take<E: From<LimitSetDenied>>(
         &self,
@@ -426,7 +433,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(tightest.copied().unwrap_or_else(Allowed::unlimited))
     }
 
-    /// Looks at all limits, reads the clock once, and judges each.
+    /// Loads the state of all limits, reads the clock once, and judges each limit.
     #[inline]
     fn judge(&self, cost: &impl Fn(usize) -> u32) -> (u64, L::PerLimit<Verdict>) {
         let limits = self.limits.as_slice();
@@ -446,9 +453,9 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         (now, verdicts)
     }
 
-    /// Returns the refusal with the longest wait.
+    /// Returns the refusal by the limit with the longest wait, if any refuses.
     ///
-    /// A limit that could not be judged by its look is asked for its refusal.
+    /// A limit whose verdict is undecided is asked again.
     #[cold]
     fn longest_refusal(&self, cost: &impl Fn(usize) -> u32, verdicts: &mut [Verdict]) -> Option<LimitSetDenied> {
         let limits = self.limits.as_slice();
@@ -468,7 +475,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         longest.map(|(index, denied)| LimitSetDenied::new(*denied, index, limits[index].quota()))
     }
 
-    /// Takes a limit's cost by a new decision, if it could not be judged or its swap failed.
+    /// Decides about one limit anew and takes its cost, because it could not be judged or its swap failed.
     ///
     /// If the limit refuses, the limits before it get their tokens back.
     #[cold]
@@ -489,7 +496,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(())
     }
 
-    /// Gives back the costs that were taken of the first limits, as many limits as there are `verdicts`.
+    /// Gives back the costs that were taken from the limits that `verdicts` covers, the last limit first.
     #[cold]
     fn roll_back(&self, cost: &impl Fn(usize) -> u32, verdicts: &[Verdict]) {
         for (index, (limit, verdict)) in self.limits.as_slice().iter().zip(verdicts).enumerate().rev() {
@@ -506,13 +513,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     }
 }
 
-/// Returns the answer with fewer tokens left, or the first if both have as many.
+/// Returns the answer with fewer tokens left, or `one` if both have as many.
 #[inline]
 fn tighter<'a>(one: &'a Allowed, other: &'a Allowed) -> &'a Allowed {
     if other.remaining() < one.remaining() { other } else { one }
 }
 
-/// Refuses with the refusal of the limit that has the longest wait.
+/// A refusal is that of the limit with the longest wait.
 ///
 /// [`check_n`](LimitSet::check_n) also says which limit that is.
 impl<L: Limits, C: Clock> Limiter for LimitSet<L, C> {

@@ -1,4 +1,4 @@
-//! The costs of a call, taken of all limits and settled later.
+//! The costs of a call, taken from all limits and settled later.
 
 use super::settling::TakenCost;
 use super::{InFlight, LimitSet, LimitSetDenied, Limits};
@@ -21,7 +21,7 @@ mod sealed {
         /// The costs that a call took.
         type Taken;
 
-        /// Stops counting the costs of a call as unsettled, and frees its slot of the bulkhead.
+        /// Stops counting the costs of a call as unsettled, and frees its slot in the bulkhead.
         fn end(&self, taken: &Self::Taken);
     }
 }
@@ -30,7 +30,7 @@ mod sealed {
 #[derive(Clone, Copy)]
 pub struct Taken<L: Limits> {
     costs: L::PerLimit<TakenCost>,
-    /// The tick at which they were taken.
+    /// The tick at which the costs were taken.
     since: u64,
 }
 
@@ -50,12 +50,12 @@ impl<L: Limits, C: Clock, P: InFlight> Reservable for LimitSet<L, C, P> {
     }
 }
 
-/// The costs of one call, taken of all limits of a set, with its slot of the bulkhead.
+/// The costs of one call, taken from all limits of a set, with its slot in the bulkhead.
 ///
 /// [`LimitSet::reserve`] returns it.
 ///
-/// Keep it for as long as the call takes, and [settle](Self::settle) it when its true cost is known. If it is dropped
-/// instead, the costs count as used, because the call may have used them, and the slot is freed.
+/// Keep it for as long as the call takes, and [settle](Self::settle) it when the true costs are known. If it is dropped
+/// instead, the slot is freed, and the costs count as used, because the call may have used them.
 #[must_use = "a reservation that is dropped at once counts as used"]
 pub struct SetReservation<S: LimitSetRef> {
     set: S,
@@ -63,7 +63,7 @@ pub struct SetReservation<S: LimitSetRef> {
 }
 
 impl<S: Deref<Target = LimitSet<L, C, P>>, L: Limits, C: Clock, P: InFlight> SetReservation<S> {
-    /// Takes the costs of all limits and a slot of the bulkhead, or nothing.
+    /// Takes the costs from all limits and a slot from the bulkhead, or nothing.
     pub(super) fn new(set: S, costs: L::Costs<'_>) -> Result<Self, P::Refusal> {
         let taken = set.take_costs(&set.copy_of_costs(costs.as_ref())?, &set.bulkhead)?;
         Ok(Self { set, taken })
@@ -96,10 +96,10 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         Ok(copy)
     }
 
-    /// Takes the costs of all limits and a slot of `bound`, or nothing.
+    /// Takes the costs from all limits and a slot from `bound`, or nothing.
     pub(crate) fn take_costs<B: InFlight>(&self, costs: &L::PerLimit<u32>, bound: &B) -> Result<Taken<L>, B::Refusal> {
         let cost = |index: usize| costs.as_ref()[index];
-        // The bulkhead is asked first, so that no call writes to the limits while the bulkhead is full.
+        // The bulkhead is asked first. So while it is full, calls write nothing to the limits.
         if let Some(refusal) = bound.refusal() {
             return Err(self.refusal(&cost).map_or(refusal, Into::into));
         }
@@ -121,11 +121,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 impl<L: Limits<Algorithm = TokenBucket>, C: Clock, P: InFlight> LimitSet<L, C, P> {
     /// Gives back the `unused` tokens of a call, one number for each limit.
     ///
-    /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does, and trusts the caller in the same
-    /// way. If a call can keep a value until its cost is known, prefer [`reserve`](LimitSet::reserve) and
-    /// [`settle`](SetReservation::settle). A reservation cannot give back more than it took, and what it gives back is
-    /// [bounded](LimitSet::unsettled). In a set whose length is known at run time, a limit for which `unused` has no
-    /// number gets nothing back.
+    /// Each limit does what [`RateLimiter::refund`](crate::RateLimiter::refund) does: it trusts the caller that the
+    /// tokens were not used. If a call can keep a value until its cost is known, prefer [`reserve`](LimitSet::reserve)
+    /// and [`settle`](SetReservation::settle). A reservation cannot give back more than it took, and what it gives back
+    /// is [bounded](LimitSet::unsettled).
+    ///
+    /// If the number of limits is known only at run time, `unused` may be shorter than the set. The limits without a
+    /// number then get nothing back.
     ///
     /// # Examples
     ///
@@ -156,15 +158,19 @@ where
 {
     /// Corrects the costs to what the call used, and frees its slot.
     ///
-    /// For each limit, tokens that were not used are given back as [`refund`](crate::RateLimiter::refund) does. Those
-    /// that a full bucket has no room for are lost. So are those beyond the [bound](LimitSet::unsettled) on what is
-    /// unsettled, and all of them after the [time-to-live](LimitSet::time_to_live). Tokens that were used beyond the
-    /// cost are booked as [`charge`](crate::RateLimiter::charge) does, into debt if necessary, but none beyond
-    /// [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is in debt. If a call was not made,
-    /// settle it with costs of 0.
+    /// If the call was not made, settle with costs of 0. For each limit, tokens that were not used are given back as
+    /// [`refund`](crate::RateLimiter::refund) does, with these exceptions:
     ///
-    /// The tokens are settled before the slot is freed, so the next call finds both. In a set whose length is known
-    /// at run time, a limit without a number in `used` keeps its cost.
+    /// - Tokens for which a full bucket has no room are lost.
+    /// - Tokens beyond the [bound](LimitSet::unsettled) on unsettled costs are not given back.
+    /// - Nothing is given back after the [time-to-live](LimitSet::time_to_live).
+    ///
+    /// Tokens that were used beyond the cost are booked as [`charge`](crate::RateLimiter::charge) does, into debt if
+    /// necessary. The debt is at most [`Quota::max_debt`](crate::Quota::max_debt). Calls are refused while a limit is
+    /// in debt.
+    ///
+    /// The tokens are settled before the slot is freed, so the next call finds both. If the number of limits is known
+    /// only at run time, `used` may be shorter than the set. The limits without a number then keep their costs.
     ///
     /// # Examples
     ///
@@ -189,11 +195,11 @@ where
             let returnable = if is_alive { taken.returnable } else { 0 };
             bucket.settle(taken.cost, used.max(taken.cost - returnable), &set.clock);
         }
-        // `self` is dropped only here, after the refunds, and then stops counting the costs as unsettled.
+        // `self` is dropped only here, after the refunds. Then the costs no longer count as unsettled.
     }
 }
 
-/// Frees the slot. The costs stay taken.
+/// Frees the slot, and stops counting the costs as unsettled. The costs stay taken.
 impl<S: LimitSetRef> Drop for SetReservation<S> {
     #[inline]
     fn drop(&mut self) {

@@ -7,17 +7,19 @@ use crate::time::Clock;
 use core::fmt;
 use core::time::Duration;
 
-/// The unsettled part of each limit, and the bounds on these parts.
+/// The tokens that reservations may still give back to each limit.
+///
+/// The `bounds` say how many tokens that may be, and for how long a reservation may give tokens back.
 pub(super) struct Settling<L: Limits> {
     words: L::Each<Unsettled>,
     bounds: UnsettledBounds,
 }
 
-/// The cost that a reservation took of one limit.
+/// The cost that a reservation took from one limit.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenCost {
     pub(super) cost: u32,
-    /// How much of it may be given back.
+    /// The part of the cost that the settlement may give back.
     pub(super) returnable: u32,
     counted: Counted,
 }
@@ -34,7 +36,7 @@ impl<L: Limits> Settling<L> {
         Self { words: limits.each(Unsettled::new), bounds: UnsettledBounds::on(clock) }
     }
 
-    /// Counts costs that were taken at the tick `since` as unsettled, as far as the bounds allow.
+    /// Counts costs that were taken at the tick `since` as unsettled, up to the bounds.
     pub(super) fn count(&self, limits: &L, costs: &L::PerLimit<u32>, since: u64) -> L::PerLimit<TakenCost> {
         let mut taken = L::filled(TakenCost::for_good(0));
         let limits = limits.as_slice().iter().zip(self.words.as_ref());
@@ -63,7 +65,7 @@ impl<L: Limits> Settling<L> {
         }
     }
 
-    /// Returns whether a reservation made at the tick `since` may still give something back.
+    /// Returns whether the time-to-live of a reservation made at the tick `since` still lasts.
     pub(super) fn is_alive(&self, since: u64, now: u64) -> bool {
         self.bounds.is_alive(since, now)
     }
@@ -72,16 +74,17 @@ impl<L: Limits> Settling<L> {
 impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
     /// Sets how many bursts of each limit may be reserved and unsettled, 2 unless set.
     ///
-    /// In any stretch of time a limit allows what its quota allows, plus what reservations give back in that time. The
-    /// reservations made before the stretch give back at most what was unsettled at its start, so this setting bounds
-    /// that. Reservations beyond the bound are allowed, and give nothing back. The guide's page on trees compares the
-    /// choices. A burst is that of the quota in force when the reservation is made.
+    /// A reservation is unsettled until it is [settled](super::SetReservation::settle) or dropped. In any stretch of
+    /// time a limit allows what its quota allows, plus what older reservations give back. These can give back at most
+    /// what was unsettled when that time began, so this setting bounds the excess. A reservation beyond the bound is
+    /// allowed, but gives nothing back. The size of a burst comes from the quota in force when the reservation is made.
+    /// The guide's page on trees compares the choices.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] unless it is from 0 to 255.
+    /// [`OutOfRange`] unless `bursts` is from 0 to 255.
     ///
     /// # Examples
     ///
@@ -104,14 +107,14 @@ impl<L: Limits, C: Clock, P> LimitSet<L, C, P> {
 
     /// Sets the time after which a reservation counts as used in full, two minutes unless set.
     ///
-    /// Set the longest time that a call can last. A reservation that is never settled takes up the bound for at most
-    /// two of these times.
+    /// Set the longest time that a call can last. A reservation that is never settled takes up a part of the
+    /// [bound](Self::unsettled) for at most two of these times.
     ///
     /// Call it before the first use, like [`queue`](Self::queue).
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`] unless it is from a millisecond to 30 days.
+    /// [`OutOfRange`] unless `time` is from a millisecond to 30 days.
     ///
     /// # Examples
     ///

@@ -3,11 +3,12 @@
 //! The ring has as many slots as the limit has tokens, and the head counts the tokens taken. To take `n`, a thread
 //! swaps the head once. That gives it the next `n` slots, and it then writes the time into each.
 //!
-//! **Why never too many.** A slot is taken only if its last token was taken at least a whole window ago. So within one
-//! window each slot gives at most one token, and all slots together give no more than the limit.
+//! **Why it never allows too many.** A slot is taken only if its last token was taken at least a whole window ago. So
+//! within one window each slot gives at most one token, and all slots together give no more than the limit.
 //!
-//! **Giving back** tokens moves the head back, if no others were taken since. The times in their slots, the *stamps*,
-//! stay until a thread takes the tokens again. `ring` has the fields, and what a slot may hold.
+//! **Giving back** tokens moves the head back. It is possible only if no other tokens were taken since. The times in
+//! the slots, the *stamps*, stay until a thread takes these tokens again. `ring` describes the fields of the head and
+//! of a slot.
 
 // | file | idea |
 // |---|---|
@@ -33,16 +34,16 @@ const LARGEST_LIMIT: u32 = 1 << 24;
 ///
 /// It is exact, and the most expensive algorithm.
 ///
-/// It stores the time of every token in 8 bytes, allocated at construction, and `check_n(n)` reads and writes about `n` of
-/// them. There is no boundary, no assumption and no rounding: a token comes back exactly one window after it was
-/// taken. Use it for small limits that a contract states to the letter.
+/// It stores the time of every token in 8 bytes, which are allocated at construction. `check_n(n)` reads and writes
+/// about `n` of these times. A token comes back exactly one window after it was taken: nothing is rounded, and nothing
+/// is assumed about the traffic. Use it for small limits that a contract states to the letter.
 ///
-/// It goes by the quota's limit, at most 2^24 (16,777,216), and ignores the burst. So a refusal with "more than the
+/// Only the quota's limit counts, at most 2^24 (16,777,216). The burst is ignored, so a refusal with "more than the
 /// burst" means more than the limit. `set_quota` can change the window but not the limit. The age of each token then
 /// stays the same fraction of the window.
 ///
 /// If the clock steps back by more than its [`max_step_back`](Clock::max_step_back), callers are locked out for at most
-/// one window. The same may happen to a limiter that was idle for years.
+/// one window. A limiter that was idle for years may lock callers out for as long.
 ///
 /// # Examples
 ///
@@ -106,8 +107,9 @@ impl SlidingLog {
     fn try_check(&self, n: u32, clock: &impl Clock) -> LogCheck {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire pairs with the Release of the swap below: a thread that sees a head sees every slot as the
-        // writer of the head saw it, or newer. So it does not mistake an old stamp for a later one whose lap has the
-        // same two lowest bits. loom-tests: sliding_log::head_publishes_the_slots.
+        // writer of the head saw it, or newer. Otherwise it could mistake an old stamp for one of a later lap (round of
+        // the ring), because a slot stores only the two lowest bits of its lap. loom-tests:
+        // sliding_log::head_publishes_the_slots.
         let head = self.head.load(Ordering::Acquire);
         let place = TokenNumber::of(head);
         if n == 0 || line.is_unlimited() {
@@ -129,7 +131,8 @@ impl SlidingLog {
         let mut given_back = None;
         let mut is_one_moment = true;
         for next in (0..wanted).map(|n| self.ring.after(place, n)) {
-            // ORDERING: Relaxed, because the fence in `is_current` follows.
+            // ORDERING: Relaxed, because the Acquire fence in `is_current` follows. The fence pairs with the Release of
+            // the swaps that write stamps: a thread that sees a stamp then also sees the head that took its token.
             let word = self.ring.slot(next).load(Ordering::Relaxed);
             let stamp = match Stamp::of(word, next.lap) {
                 Stamp::LapBefore(stamp) => stamp,
@@ -148,7 +151,7 @@ impl SlidingLog {
                 newest = Some(stamp);
             }
         }
-        // The slots are read before the clock, so a stamp lies far ahead of the reading only if the clock stepped back.
+        // The slots are read before the clock. So a stamp is far ahead of the reading only if the clock stepped back.
         let at = line.reading(clock.now());
         if !self.quota.is_current(epoch) {
             return LogCheck::Again;
@@ -161,8 +164,9 @@ impl SlidingLog {
             }
             let end = self.ring.after(place, wanted);
             let new = end.after(head);
-            // ORDERING: Release pairs with the Acquire above. A swap of a head that another thread wrote continues that
-            // thread's release sequence. Relaxed on failure: the value read is dropped. loom-tests:
+            // ORDERING: Release pairs with the Acquire load of the head above: a thread that loads the new head sees
+            // the slots as this thread saw them, or newer. It also sees what earlier writers of the head saw, because
+            // each swap continues their release sequences. Relaxed on failure: the value read is dropped. loom-tests:
             // sliding_log::last_token_is_taken_once, sliding_log::head_publishes_the_slots.
             if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
                 return LogCheck::Again;
@@ -174,9 +178,9 @@ impl SlidingLog {
             let allowed = Allowed::counted_by(line.frequency(), remaining, line.wait(line.window()));
             return LogCheck::Done(Ok((allowed, TakePosition { at: new })));
         }
-        // The wait is right even if the head has moved on, because the tokens after these come back no earlier.
+        // The wait is right even if the head has moved on meanwhile: later tokens come back no earlier than these.
         let wait = if n as usize > limit { Ticks::ZERO } else { line.wait((window - age) as u64) };
-        // The count ends below `n`, so that a refusal never reports `n` tokens or more, even if other threads give
+        // At most `n - 1` tokens are counted. So a refusal never reports `n` tokens or more, even if other threads give
         // tokens back meanwhile.
         let most = if n as usize > limit { limit } else { wanted - 1 };
         let remaining = self.ring.free(line.window(), at, place, most);
@@ -188,11 +192,9 @@ impl SlidingLog {
         LogCheck::Done(Err(denied))
     }
 
-    /// Returns whether a check of `n` tokens would be refused now.
+    /// Returns the result that a check of `n` tokens would have now, or `None` if another thread intervened.
     ///
-    /// It returns `None` if another thread intervened.
-    ///
-    /// A token that was taken and has no stamp yet counts as taken now.
+    /// A token that was taken and has no time in its slot yet counts as taken now.
     fn try_refusal(&self, n: u32, clock: &impl Clock) -> Option<Result<(), Denied>> {
         let (epoch, mut line) = self.quota.read::<WindowLine>(clock);
         // ORDERING: Acquire, as in `try_check`.
@@ -200,7 +202,7 @@ impl SlidingLog {
         let (limit, window) = (self.ring.len(), line.window());
         let (mut newest, mut is_unstamped) = (None, false);
         for next in (0..(n as usize).min(limit)).map(|n| self.ring.after(place, n)) {
-            // ORDERING: Relaxed, because the fence in `is_current` follows.
+            // ORDERING: Relaxed, because the Acquire fence in `is_current` follows, as in `try_check`.
             let stamp = match Stamp::of(self.ring.slot(next).load(Ordering::Relaxed), next.lap) {
                 Stamp::LapBefore(stamp) => stamp,
                 Stamp::SameLap(stamp) => stamp.wrapping_sub(window),
@@ -209,7 +211,8 @@ impl SlidingLog {
                     continue;
                 }
                 Stamp::Newer => {
-                    // `is_current` is called for its fence, so that the next attempt sees the head that has moved on.
+                    // The head has moved on. `is_current` is called for its Acquire fence, so that the next attempt
+                    // sees the new head.
                     _ = self.quota.is_current(epoch);
                     return None;
                 }
@@ -230,8 +233,9 @@ impl SlidingLog {
             _ if is_unstamped => 0,
             None => window as i64,
             Some(newest) => match age(at, newest) {
-                // A check would heal the stamp first, so this call does too. Otherwise a caller that waits as it is
-                // told would make no check, and the stamp would stay until the clock has caught up.
+                // The stamp was written before the clock stepped back. A check would first move it to the present, so
+                // this call does too. A caller that waits for the returned time makes no check before its end. So
+                // without this repair the stamp would stay until the clock has caught up.
                 age if age < 0 && line.is_beyond_next_window(age.unsigned_abs(), clock) => {
                     self.heal(clock);
                     0
@@ -249,9 +253,10 @@ impl SlidingLog {
         Some(Err(Denied::counted_by(line.frequency(), remaining, resets_in, wait)))
     }
 
-    /// Stamps the slot at `next` on behalf of the thread that took its token of the lap before.
+    /// Stamps the slot at `next` on behalf of the thread that took the slot's last token.
     ///
-    /// The slot holds `word`. If the head has moved on, it does nothing.
+    /// That thread took the token in the previous lap (round of the ring), but has not stamped the slot yet. The slot
+    /// holds `word`. If the head is no longer `head`, this call does nothing.
     #[cold]
     fn stamp_on_behalf(
         &self,
@@ -263,8 +268,8 @@ impl SlidingLog {
         clock: &impl Clock,
     ) {
         let now = line.timeline().position(clock.now());
-        // ORDERING: as in `try_check`: a thread that sees a stamp of a later lap also sees, after the fence, that the
-        // head has moved on.
+        // ORDERING: the Acquire fence in `is_current` pairs with the Release of the swap that wrote the stamp in
+        // `word`. So if the stamp is of a later lap than `head`, this load sees that the head has moved on.
         if !self.quota.is_current(epoch) || self.head.load(Ordering::Relaxed) != head {
             return;
         }
@@ -274,11 +279,13 @@ impl SlidingLog {
         }
     }
 
-    /// Moves the stamps before `at`, of tokens that were given back, to the previous lap.
+    /// Moves stamps older than `at` of tokens that were given back to the previous lap (round of the ring).
+    ///
+    /// Otherwise, once these tokens are taken again, the old stamps would be mistaken for those of the new take.
     #[cold]
     fn take_off_stamps(&self, head: u64, place: TokenNumber, n: usize, at: u64, line: &WindowLine) {
-        // The head gets a new version first. A thread that loads the new head reads the clock after that, so it writes
-        // no stamp that equals one of these.
+        // The head gets a new version first. A thread that takes these tokens must load the new head, and reads the
+        // clock after that. So none of its stamps equals one that is moved below.
         let new = place.back(head);
         // ORDERING: Release, as in `try_check`.
         if self.head.compare_exchange(head, new, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -286,7 +293,8 @@ impl SlidingLog {
         }
         for next in (0..n).map(|n| self.ring.after(place, n)) {
             let slot = self.ring.slot(next);
-            // ORDERING: Relaxed: a stamp older than `at` can only be of a token that was given back.
+            // ORDERING: Relaxed: whatever value is loaded, a stamp of this lap that is older than `at` belongs to a
+            // token that was given back. The swap below fails if the value is stale.
             let word = slot.load(Ordering::Relaxed);
             let Stamp::SameLap(stamp) = Stamp::of(word, next.lap) else { continue };
             if age(at, stamp) <= 0 {
@@ -300,13 +308,14 @@ impl SlidingLog {
 
     /// Moves each stamp that lies too far in the future back to the present.
     ///
-    /// "Too far" is further ahead than the sum of a window and the longest step back that the clock may take. Only a
-    /// larger step back leaves such a stamp.
+    /// A stamp is too far if it is ahead by more than a window plus the longest step back that the clock may take. Only
+    /// a larger step back leaves such a stamp.
     #[cold]
     fn heal(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let (epoch, line) = self.quota.read::<WindowLine>(clock);
-            // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read.
+            // ORDERING: Relaxed, as in `try_check`. The stamp is loaded before the clock is read, so it is far ahead of
+            // the reading only if the clock stepped back.
             let word = slot.load(Ordering::Relaxed);
             let at = line.timeline().position(clock.now());
             let age = age_of(at, word);
@@ -316,13 +325,13 @@ impl SlidingLog {
         }
     }
 
-    /// Returns the wait until no taken token counts, which is until the newest one comes back.
+    /// Returns the wait until all tokens have come back, which is when the last one taken does.
     fn resets_in(&self, line: &WindowLine, at: u64, place: TokenNumber) -> Ticks {
         if self.ring.len() == 0 || line.is_unlimited() {
             return Ticks::ZERO;
         }
         let newest = self.ring.before(place, 1);
-        // ORDERING: Relaxed, as in `free`.
+        // ORDERING: Relaxed, as in `StampRing::free`: the result is a snapshot.
         let age = match Stamp::of(self.ring.slot(newest).load(Ordering::Relaxed), newest.lap) {
             Stamp::SameLap(stamp) => age(at, stamp),
             _ => 0,
@@ -334,7 +343,7 @@ impl SlidingLog {
 /// The result of one attempt of a check.
 enum LogCheck {
     Done(Result<(Allowed, TakePosition), Denied>),
-    /// The refusal by a stamp that was written before the clock stepped back.
+    /// The refusal because of a stamp that was written before the clock stepped back.
     FromTheFuture(Denied),
     /// Another thread intervened.
     Again,
@@ -364,9 +373,9 @@ impl Algorithm for SlidingLog {
         let slots = || (0..n as usize).map(|n| self.ring.after(start, n));
         // ORDERING: Acquire, as in `try_check`.
         let mut head = self.head.load(Ordering::Acquire);
-        // Tokens can be given back only if they are the last ones taken. They are then the next ones to take. The
-        // stamps are compared too, because a window may have passed, and the slots may have held later tokens that were
-        // given back before these.
+        // Tokens can be given back only if they are the last ones taken. They are then the next ones to take. The head
+        // alone does not show that. Later tokens may have used the same slots after a window, and may have been given
+        // back. So the stamps are compared too.
         while TokenNumber::of(head) == end && slots().all(|mine| self.ring.is_stamped(mine)) {
             // ORDERING: Release, as in `try_check`.
             match self.head.compare_exchange_weak(head, start.back(head), Ordering::Release, Ordering::Acquire) {
@@ -387,7 +396,7 @@ impl Algorithm for SlidingLog {
     }
 
     fn usage(&self, clock: &impl Clock) -> Usage {
-        // The log was not used yet, and reading it is not its first use.
+        // An unused log stays unused, because reading it is not its first use.
         if self.quota.unsettled_line::<WindowLine>(clock).is_some() {
             return Usage::of_windows(self.quota(), u32::MAX, Some(Duration::ZERO));
         }
@@ -398,7 +407,7 @@ impl Algorithm for SlidingLog {
         Usage::of_windows(self.quota(), remaining, resets_in)
     }
 
-    /// Forgets the tokens taken. Those that have no stamp yet count as taken after the reset.
+    /// Forgets the tokens taken. Tokens that have no time in their slot yet count as taken after the reset.
     fn reset(&self, clock: &impl Clock) {
         for slot in self.ring.slots() {
             let spin_wait = SpinWait::new();
@@ -410,8 +419,9 @@ impl Algorithm for SlidingLog {
                 if self.quota.is_current(epoch) {
                     if age_of(at, word) < line.window() as i64 {
                         let due = restamped(word, at.wrapping_sub(line.window()));
-                        // ORDERING: Release, as in `StampRing::stamp`. If the slot has changed, it holds a later token,
-                        // which stays. loom-tests: sliding_log::reset_beside_a_check_mints_no_token.
+                        // ORDERING: Release, as in `StampRing::stamp`. If the slot has changed meanwhile, the swap
+                        // fails and the newer stamp stays. loom-tests:
+                        // sliding_log::reset_beside_a_check_mints_no_token.
                         _ = slot.compare_exchange(word, due, Ordering::Release, Ordering::Relaxed);
                     }
                     break;

@@ -9,18 +9,19 @@
 //! |---|---|---|---|
 //! | head: INDEX | 24 | slots | the slot of the next token |
 //! | head: LAP | 16 | rounds of the ring | wraps |
-//! | head: VERSION | 24 | tokens given back | keeps an earlier head from recurring; wraps |
+//! | head: VERSION | 24 | swaps that take no tokens, such as give-backs | keeps an earlier head from recurring; wraps |
 //! | slot: LAP | 2 | rounds of the ring | the lowest bits of the round in which the slot was stamped |
 //! | slot: FREED | 1 | | set if the stamp belongs to a token that was given back, and was moved to the lap before |
 //! | slot: STAMP | 61 | units of the quota's line | the position at which the token was taken; wraps |
 //!
-//! **The lap** of a slot shows which token its stamp belongs to:
+//! A *lap* is one round of the ring. A *stamp* is the time at which a token was taken. **The lap** of a slot shows
+//! which token its stamp belongs to:
 //!
 //! | laps behind the head | meaning | consequence |
 //! |---|---|---|
 //! | 1 | the slot's last token was stamped | the next token is due a window after the stamp |
-//! | 2 | the thread that took the slot's last token was stopped for a whole round before it stamped the slot | another thread stamps the slot on its behalf with the present time, which is still within the call of the first thread. (If the other core's clock is behind the first thread's, the stamp is early by the difference) |
-//! | 0 | the next token was taken before and given back | it is due from its stamp on. A thread that takes it at the moment of that stamp leaves the stamp as it is. Before it is taken later, the stamp is put into the lap before, so that it is not mistaken for the stamp of the next owner |
+//! | 2 | a thread took the slot's last token, and was stopped for a whole round before it stamped the slot | a second thread stamps the slot with the present time on its behalf. The call of the first thread has not returned yet, so this time lies within that call. (If the second thread's clock lags behind the first thread's, the stamp is early by the difference.) |
+//! | 0 | the next token was taken before and given back | it is due from its stamp on. A thread that takes it at exactly the moment of the stamp leaves the stamp as it is. A thread that takes it later first moves the stamp to the previous lap. Otherwise the old stamp would pass for that of the new take. |
 //!
 //! Two bits are enough, because a thread that sees a head sees all slots as they were when the head was written, or
 //! newer.
@@ -28,7 +29,7 @@
 use crate::sync::{AtomicU64, Field, Ordering};
 use alloc::boxed::Box;
 
-/// The head of a sliding log.
+/// The head of a sliding log: the number of the next token, and a version.
 const INDEX: Field = Field::lowest(24);
 const LAP: Field = INDEX.then(16);
 const VERSION: Field = LAP.then(24);
@@ -42,20 +43,22 @@ const _: () = assert!(STAMP.end() == u64::BITS, "fields must tile the word");
 
 /// The content of a slot before its first token.
 ///
-/// It is a stamp of the lap before the first. The line starts at the position of one window, and this stamp lies 2^52
-/// units before position 0. So the slot's token is available, even by a clock that is behind the one which started the
-/// line.
+/// It is a stamp of the lap before the first. The log's positions in time start at one window, and this stamp lies 2^52
+/// units before position 0. So the slot's first token is available, even to a thread whose clock lags behind the clock
+/// that set the start.
 const LONG_AGO: u64 = STAMP.put((1u64 << 52).wrapping_neg()) | STAMPED_LAP.put(u64::MAX);
 
-/// The content of a slot, compared with the lap of a token that belongs there.
+/// The stamp in a slot, compared with a token of that slot.
+///
+/// The comparison is by *lap*, the round of the ring.
 pub(super) enum Stamp {
     /// The slot was stamped in the lap before the token's.
     LapBefore(u64),
     /// The slot was stamped in the token's own lap, and the token was given back.
     SameLap(u64),
-    /// The slot's stamp is two laps old, because no thread has stamped the token of the lap before yet.
+    /// The slot was stamped two laps before: no thread has stamped the token of the previous lap yet.
     Older,
-    /// The slot was stamped in a later lap than the token's: the token was taken long ago.
+    /// The slot was stamped in a later lap, so the token was taken long ago.
     Newer,
 }
 
@@ -71,7 +74,7 @@ impl Stamp {
     }
 }
 
-/// The number of a token, as the head counts it.
+/// The number of a token: its slot's index, and the lap (round of the ring) in which it is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct TokenNumber {
     pub(super) lap: u64,
@@ -83,12 +86,12 @@ impl TokenNumber {
         Self { lap: LAP.get(head), index: INDEX.get(head) as usize }
     }
 
-    /// Returns the head that follows `head` when tokens are taken, so that this token is next.
+    /// Returns the head after a take, with this token as the next one and the version of `head`.
     pub(super) fn after(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
 
-    /// Returns the head that follows `head` when tokens are given back, so that this token is next.
+    /// Returns the head after tokens are given back, with this token as the next one and a new version.
     pub(super) fn back(self, head: u64) -> u64 {
         VERSION.put(VERSION.get(head).wrapping_add(1)) | LAP.put(self.lap) | INDEX.put(self.index as u64)
     }
@@ -109,12 +112,12 @@ pub(super) fn stamped(at: u64, lap: u64) -> u64 {
     STAMP.put(at) | STAMPED_LAP.put(lap)
 }
 
-/// Returns the word of a slot whose token was given back. The token is one of the lap after `lap`.
+/// Returns the word of a slot whose token was given back. `lap` is the lap before the token's.
 pub(super) fn freed(at: u64, lap: u64) -> u64 {
     stamped(at, lap) | FREED.put(1)
 }
 
-/// Replaces the stamp in a slot's word.
+/// Returns `word`, the word of a slot, with `at` as its stamp.
 pub(super) fn restamped(word: u64, at: u64) -> u64 {
     word & !STAMP.put(u64::MAX) | STAMP.put(at)
 }
@@ -157,9 +160,10 @@ impl StampRing {
     /// Stamps the caller's own slot, unless another thread did so on its behalf.
     pub(super) fn stamp(&self, mine: TokenNumber, at: u64, window: i64) {
         let slot = self.slot(mine);
-        // ORDERING: Relaxed: a stamp that has aged a window at `at` can only be the one that the decision saw. Release
-        // pairs with the fence in `is_current`: a thread that sees the stamp sees the head that it belongs to, and the
-        // epoch of its line. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
+        // ORDERING: Relaxed load: a stamp that is a window old at `at` can only be the one that the decision saw. The
+        // Release of the swap below pairs with the Acquire fence in `is_current`: a thread that sees the stamp also
+        // sees the head that took the token, and the epoch of the quota. Otherwise it could judge the stamp by an older
+        // head or quota. loom-tests: sliding_log::stamp_on_behalf_of_another_publishes_the_head.
         let mut word = slot.load(Ordering::Relaxed);
         loop {
             let is_missing = match Stamp::of(word, mine.lap) {
@@ -179,7 +183,8 @@ impl StampRing {
 
     /// Returns whether the slot holds a stamp of this token.
     pub(super) fn is_stamped(&self, mine: TokenNumber) -> bool {
-        // ORDERING: Relaxed: a thread that has seen a head sees what the head's writer had put into the slots before.
+        // ORDERING: Relaxed: the caller's Acquire load of the head makes the slots visible as the head's writer saw
+        // them.
         matches!(Stamp::of(self.slot(mine).load(Ordering::Relaxed), mine.lap), Stamp::SameLap(_))
     }
 

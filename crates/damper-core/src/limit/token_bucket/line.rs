@@ -5,25 +5,28 @@
 //! A position on the line counts the tokens that were produced up to then. The *word* of a bucket is the position at
 //! which it will be full again.
 //!
-//! **Taking.** With `debt = word - position`, a bucket is full if its debt is 0 or less. A thread takes a cost by one
-//! compare-and-swap of the word to `max(word, position) + cost`, if that is at most a burst ahead of the position. This
-//! is sound in any order of the swaps and with any skew of the clock readings. Each take satisfies `word <= position +
-//! burst` at its own reading and moves the word by at least its cost, so that the costs between two readings a and b
-//! are at most `burst + position(b) - position(a)`.
+//! **Taking.** The *debt* of a bucket is `word - position`. The bucket is full if its debt is 0 or less, and *below
+//! empty* if its debt exceeds a burst. A thread takes a cost by one compare-and-swap of the word to
+//! `max(word, position) + cost`, if that is at most a burst ahead of the position. This is sound in any order of the
+//! swaps and with any skew of the clock readings. Each take moves the word by at least its cost, and leaves
+//! `word <= position + burst` at its own reading. So the costs taken between two readings a and b are at most
+//! `burst + position(b) - position(a)`.
 //!
-//! **The deepest legal debt** is a burst and the tokens that waiters and charges may take in advance. A clock that
-//! steps back leaves words further ahead than that. A refusal *heals* such a word if it is further ahead than the sum
-//! of that debt and the longest step back that the clock may take. It sets the word to the deepest legal debt, never to
-//! a full bucket, which would mint tokens. The deepest debt is the deepest under any quota so far, as `quota::live`
-//! explains.
+//! **The deepest legal debt** is a burst plus the tokens that waiters and charges may take in advance. A quota change
+//! keeps the words, so the deepest debt under any quota so far counts (`quota::live` has the details).
+//!
+//! **Healing.** A clock that steps back leaves words that are further ahead than the deepest legal debt. A refusal
+//! *heals* such a word: it sets the word to the deepest legal debt. It never sets it to a full bucket, which would mint
+//! tokens. It heals only words that are ahead by more than the deepest legal debt plus the longest step back that the
+//! clock may take.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::time::{Clock, Ticks};
 
 /// The position at which the line of a new limiter with a full bucket starts.
 ///
-/// A word of 0 lies so far behind this position that it means a full bucket, even to a thread whose clock is behind the
-/// one that started the line.
+/// A word of 0 lies so far behind this position that it means a full bucket. That holds even for a thread whose clock
+/// is behind the clock of the thread that started the line.
 const FULL_FOR_LONG: u64 = 1 << 60;
 
 /// The reason why tokens were not taken.
@@ -31,13 +34,13 @@ const FULL_FOR_LONG: u64 = 1 << 60;
 pub(crate) enum TakeError {
     /// The call asks for more tokens than the burst, so no wait helps.
     ExceedsBurst,
-    /// The bucket lacks this many units.
+    /// The bucket lacks this many units, which are fractions of a token.
     Short(u64),
     /// The wait is this many ticks longer than the caller allows.
     Later(Ticks),
 }
 
-/// The line of tokens of a quota.
+/// The line of a quota that counts tokens: it converts readings of the clock to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenLine {
     timeline: Timeline,
@@ -48,7 +51,7 @@ pub struct TokenLine {
 }
 
 impl Line for TokenLine {
-    /// Is `false`, because a refusal heals the word on its slow path.
+    /// Is `false`, because only the slow path of a refusal heals a word.
     const HEALS_ON_FAST_PATH: bool = false;
 
     fn per_window(quota: &Quota) -> u32 {
@@ -68,8 +71,9 @@ impl Line for TokenLine {
 
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
-        // `most` is the ticks of a second times 2^12. The window has fewer than 2^111 ticks, or the quota would not be
-        // too fast. So the result is less than the limit, and fits a `u32`.
+        // `most` is 2^12 times the ticks of a second, and `whole` is 10^9 · 2^F. A quota is too fast only if its limit
+        // times `whole` exceeds `most` times the nanoseconds of its window. So the product below is less than 2^123.
+        // The result is less than the limit, so it fits a `u32`.
         SetQuotaError::TooFast { quota: *quota, most: (most * u128::from(quota.window_nanos()) / whole) as u32 }
     }
 
@@ -97,7 +101,7 @@ impl Line for TokenLine {
 impl TokenLine {
     /// The start of a line whose positions have 56 bits and wrap.
     ///
-    /// The deepest debt is at most a quarter of the distance after which they wrap.
+    /// The deepest debt has at most 54 bits, so it is at most a quarter of the range of positions.
     pub(crate) const IN_LEVELS: LineStart = LineStart { alignment: Alignment::FirstRequest, missing: 0, debt_bits: 54 };
 
     /// Returns the start of a line whose bucket lacks `missing` tokens.
@@ -151,7 +155,7 @@ impl TokenLine {
 
     /// Returns the word after taking `n` tokens, which may exceed the burst.
     ///
-    /// A full bucket allows more than its burst, down to the deepest debt.
+    /// Only a full bucket allows more than its burst. Its debt may then reach the deepest debt of the quota.
     #[inline]
     pub(crate) const fn take_oversized(&self, word: u64, at: u64, n: u32) -> Result<u64, TakeError> {
         match self.take(word, at, n) {
@@ -165,14 +169,16 @@ impl TokenLine {
 
     /// Returns the word after giving back `n` tokens that were taken at the position `since`.
     ///
-    /// It leaves out the tokens that the line has refilled after `since`, because their debt is repaid already. While a
-    /// caller waits or the bucket is in debt, it gives nothing back.
+    /// It leaves out the tokens that the line has refilled after `since`, because their debt is repaid already. While
+    /// the bucket is below empty, for example because callers wait, it gives nothing back.
     #[inline]
     pub(crate) const fn roll_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         if self.is_below_zero(word, at) { word } else { self.take_back(word, at, n, since) }
     }
 
-    /// Returns the word as `roll_back` does, but gives tokens back also while the bucket is in debt.
+    /// Returns the word as [`roll_back`](Self::roll_back) does, even while the bucket is below empty.
+    ///
+    /// `roll_back` gives nothing back to such a bucket.
     #[inline]
     pub(crate) const fn take_back(&self, word: u64, at: u64, n: u32, since: u64) -> u64 {
         let owed = Self::debt(word, at);
@@ -207,6 +213,8 @@ impl TokenLine {
     }
 
     /// Returns the part of `n` tokens that a bucket has room for, in units.
+    ///
+    /// Units are fixed-point fractions of a token. A bucket may have room for only a part of a token.
     #[inline]
     pub(crate) const fn refundable(&self, word: u64, at: u64, n: u32) -> u64 {
         let missing = Self::debt(word, at);
@@ -222,7 +230,7 @@ impl TokenLine {
 
     /// Returns how many of `n` tokens are given back, rounded up, and the word after that.
     ///
-    /// The debt may be of any depth. A full bucket gets no fuller.
+    /// The bucket may be below empty. Tokens for which it has no room are lost.
     #[inline]
     pub(crate) const fn give_back(&self, word: u64, at: u64, n: u32) -> (u32, u64) {
         let back = self.refundable(word, at, n);
@@ -247,7 +255,7 @@ impl TokenLine {
         if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
     }
 
-    /// Returns the wait from the position `at` until the bucket is no longer in debt.
+    /// Returns the wait from the position `at` until the bucket is no longer below empty.
     ///
     /// With the word that a reservation left, it is the wait until that reservation is ready.
     #[inline]
@@ -259,7 +267,7 @@ impl TokenLine {
         }
     }
 
-    /// Returns the word without the last `n` tokens taken.
+    /// Returns the word as if the last `n` tokens had not been taken.
     #[inline]
     pub(crate) const fn without(&self, word: u64, n: u32) -> u64 {
         word.wrapping_sub(self.units(n))
@@ -275,31 +283,31 @@ impl TokenLine {
     /// Returns [`below_zero`](Self::below_zero) as a `u32`, or 0 if the quota has no limit.
     #[inline]
     pub(crate) fn debt_in_tokens(&self, word: u64, at: u64) -> u32 {
-        // The debt is at most `max_debt`, unless the clock steps back.
+        // The debt below empty is at most `max_debt`, a `u32`, unless the clock steps back.
         if self.is_unlimited() { 0 } else { u32::try_from(self.below_zero(word, at)).unwrap_or(u32::MAX) }
     }
 
-    /// Returns the replacement of a word that only a clock that stepped back can have left.
+    /// Returns the replacement of a word that was written before a large step back of the clock, else `None`.
     ///
     /// Such a word lies further ahead than the sum of the deepest debt and the longest step back that the clock may
     /// take. (So does the word of a bucket that was unused for half of the time after which positions wrap.) The
-    /// replacement is the deepest debt, never a full bucket, which would mint tokens.
+    /// replacement is the deepest debt. A full bucket as the replacement would mint tokens.
     #[inline]
     pub(crate) fn heal(&self, word: u64, at: u64, clock: &impl Clock) -> Option<u64> {
         if self.is_beyond_deepest_debt(word, at) { self.heal_slow(word, at, clock) } else { None }
     }
 
-    /// Returns the word that lies `ahead` of the position `at`.
+    /// Returns the word that lies `ahead` units ahead of the position `at`. A negative `ahead` counts as 0.
     ///
-    /// A word so far ahead that [`heal`](Self::heal) would replace it counts as a full bucket, because positions that
-    /// are stored in few bits wrap while no thread looks at them.
+    /// A word so far ahead that [`heal`](Self::heal) would replace it counts as a full bucket. The keyed table stores
+    /// positions in few bits, which wrap while no thread looks at them. So an old word may only seem to be ahead.
     #[inline]
     pub(crate) fn word_ahead(&self, ahead: i64, at: u64, clock: &impl Clock) -> u64 {
         let word = at.wrapping_add_signed(ahead.max(0));
         if self.is_beyond_deepest_debt(word, at) && self.heal_slow(word, at, clock).is_some() { at } else { word }
     }
 
-    /// Returns whether the bucket is in debt.
+    /// Returns whether the bucket is below empty: it owes more than its burst.
     #[inline]
     pub(crate) const fn is_below_zero(&self, word: u64, at: u64) -> bool {
         Self::debt(word, at) > self.full

@@ -29,13 +29,16 @@ use crate::time::Clock;
 /// Tokens drip in evenly, up to the burst. A request takes its cost or is refused. In any stretch of time the bucket
 /// allows at most the burst and what drips in meanwhile.
 ///
-/// Besides the quota, its state is one word of 8 bytes: how many tokens the quota will have brought when the bucket is
-/// full again. The high bits are whole tokens, the low bits the fraction of the next one. (GCRA stores the same moment
-/// as a time, its theoretical arrival time.) A second word counts refunded tokens.
+/// Besides the quota, its state is one word of 8 bytes. The word stands for the moment at which the bucket is full
+/// again: it counts the tokens that the quota will have brought by then. Its high bits are whole tokens, its low bits a
+/// fraction of a token. (GCRA stores the same moment as a time, its theoretical arrival time.) A second word counts
+/// refunded tokens.
 #[derive(Debug)]
 pub struct TokenBucket {
     word: OneWord<TokenLine, Drip>,
-    /// Signals a change of the quota or a refund to threads whose tokens may then come earlier.
+    /// Wakes waiting threads after a change of the quota or a refund.
+    ///
+    /// The tokens of these threads may then come earlier.
     #[cfg(feature = "std")]
     changes: Signal,
 }
@@ -50,9 +53,9 @@ impl TokenBucket {
 
         /// Creates a bucket with this many tokens, at most the burst.
         ///
-        /// It begins to fill at the first check, because construction reads no clock. A check of no tokens,
-        /// `limiter.check_n(0)`, starts it at once. Until then [`peek`](crate::RateLimiter::peek) shows the level at
-        /// the start.
+        /// It begins to fill at the first check, because construction reads no clock. To start it at once, check 0
+        /// tokens with `limiter.check_n(0)`. Before the first check, [`peek`](crate::RateLimiter::peek) shows the
+        /// initial level.
         ///
         /// # Examples
         ///
@@ -105,7 +108,8 @@ impl TokenBucket {
                 Ok(after) if self.word.replace(word, after) => {
                     return Ok(answer(Allowed::new(&line, after, at), TakePosition { at: at.wrapping_sub(offset) }));
                 }
-                // The slow path refuses a bucket in debt, because it may have to heal the word.
+                // If the bucket is in debt, the slow path refuses. It may first have to replace a word that was written
+                // before the clock stepped back.
                 Err(_) if !line.is_below_zero(word, at) => {
                     return Err(Denied::of(&line, word, at, n));
                 }
@@ -132,7 +136,7 @@ impl TokenBucket {
         })
     }
 
-    /// Takes `n` tokens as `take` does, but a full bucket allows more than its burst, into debt.
+    /// Takes `n` tokens. A full bucket allows even more than its burst, and goes into debt for that.
     pub(super) fn take_oversized(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_oversized(word, at, n) {
             Ok(taken) => Step::Put(taken, Ok(Allowed::new(line, taken, at))),
@@ -182,7 +186,7 @@ impl TokenBucket {
         })
     }
 
-    /// Gives back up to `n` tokens to the waiters, or else to the bucket, and returns how many, rounded up.
+    /// Gives back up to `n` tokens and returns how many, rounded up. Waiters get them first, then the bucket.
     pub(super) fn refund(&self, n: u32, clock: &impl Clock) -> u32 {
         let (line, units) = self.word.refund(clock, |line: &TokenLine, word, at| line.refundable(word, at, n));
         let given = line.tokens(units);
@@ -193,7 +197,7 @@ impl TokenBucket {
         given
     }
 
-    /// Puts a quota in force and keeps the bucket's tokens, as far as the new burst has room for them.
+    /// Puts a quota in force and keeps the bucket's tokens, up to the new burst.
     pub(super) fn set_quota_keeping_tokens(&self, quota: Quota, clock: &impl Clock) -> Result<(), SetQuotaError> {
         let claim = self.word.claim()?;
         let old = self.word.quota();
@@ -201,8 +205,8 @@ impl TokenBucket {
             drop(self.word.prepare_under(claim, quota, clock)?.publish::<TokenLine>(clock));
         } else if let grows_by @ 1.. = quota.burst_size().saturating_sub(old.burst_size()) {
             // A change of the quota keeps the number of missing tokens, so a larger burst alone would add tokens at
-            // once. As many tokens are charged beforehand, under a quota whose `max_debt` allows that. A check in
-            // between may find too few tokens, but never too many.
+            // once. The added number of tokens is therefore charged beforehand, under a quota whose `max_debt` allows
+            // that. A check in between may find too few tokens, but never too many.
             let claim = self.word.prepare_under(claim, quota, clock)?.withdraw();
             let most = old.deepest_debt() - u64::from(old.burst_size());
             let deepest = u64::from(self.debt(clock)).max(most) + u64::from(grows_by);
@@ -236,7 +240,9 @@ impl TokenBucket {
 }
 
 impl Observed<TokenLine> {
-    /// Refuses with `answer`, or heals the word if only a clock that stepped back can have left it.
+    /// Returns the step that refuses with `answer`, or the one that heals the word.
+    ///
+    /// The word is *healed*, that is replaced, if it was written before a large step back of the clock.
     pub(super) fn refuse<T>(&self, clock: &impl Clock, answer: T) -> Step<T> {
         match self.line.heal(self.word, self.at, clock) {
             None => Step::Keep(answer),
@@ -260,7 +266,7 @@ impl sealed::Sealed for TokenBucket {}
 impl Algorithm for TokenBucket {
     const GIVES_BACK: bool = true;
 
-    // This does not go through `take_revocably`, whose answer would be copied.
+    // This does not call `take_revocably`, because its answer would be copied.
     #[inline]
     fn take(&self, n: u32, clock: &impl Clock) -> Result<Allowed, Denied> {
         self.check(n, clock, |allowed, _| allowed)
@@ -276,8 +282,8 @@ impl Algorithm for TokenBucket {
             return;
         }
         self.word.decide(clock, |&Observed { ref line, word, at, offset }| {
-            // Both positions get the present offset. So the distance between them is what the line has brought since,
-            // without refunds.
+            // `at` contains the present offset, the sum of all refunds. The position of the take gets the same offset.
+            // So the distance between the two is what the quota has brought since, without refunds.
             match line.roll_back(word, at, n, taken.at.wrapping_add(offset)) {
                 same if same == word => Step::Keep(()),
                 after => Step::Put(after, ()),
@@ -301,7 +307,8 @@ impl Algorithm for TokenBucket {
                     let position = TakePosition { at: at.wrapping_sub(offset) };
                     return Verdict::Allowed(JudgedTake { word, after, position }, Allowed::new(&line, after, at));
                 }
-                // The slow path refuses a bucket in debt, because it may have to heal the word.
+                // If the bucket is in debt, the slow path refuses. It may first have to replace a word that was written
+                // before the clock stepped back.
                 Err(_) if !line.is_below_zero(word, at) => return Verdict::Refused(Denied::of(&line, word, at, n)),
                 Err(_) => {}
             }
@@ -327,7 +334,9 @@ impl Algorithm for TokenBucket {
         Usage::of(self.quota(), remaining, resets_in).with_debt(debt)
     }
 
-    /// Refunds all missing tokens. That moves the line and not the word, so waiters keep their places.
+    /// Refunds all missing tokens.
+    ///
+    /// A refund moves all positions forward and leaves the word as it is, so waiters keep their places.
     fn reset(&self, clock: &impl Clock) {
         self.word.refund(clock, |_: &TokenLine, word, at| TokenLine::debt(word, at));
         #[cfg(feature = "std")]

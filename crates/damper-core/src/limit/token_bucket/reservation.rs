@@ -9,31 +9,33 @@ use core::time::Duration;
 
 /// Tokens taken in advance, which may be used after [`ready_in`](Reservation::ready_in).
 ///
-/// [`settle`](Reservation::settle) corrects their number to what the call used, and [`cancel`](Reservation::cancel)
-/// gives them back if that is possible. A reservation that is dropped gives nothing back: all of its tokens count as
-/// used, because a call that panicked or was cancelled may have used them.
+/// [`settle`](Reservation::settle) corrects their number to what the call used. [`cancel`](Reservation::cancel) gives
+/// them back if that is possible. A reservation that is dropped gives nothing back: all of its tokens count as used,
+/// because a call that panicked or was cancelled may have used them.
 #[derive(Debug)]
 #[must_use = "the tokens are taken, and are not there before `ready_in` says"]
 pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     limiter: L,
-    /// The word after the reservation, or the position at the clock's reading if it took nothing.
+    /// The bucket's word after the reservation, or the position at the clock's reading if it took nothing.
     word: u64,
     n: u32,
 }
 
-/// The result of an attempt to take a reservation's unused tokens off the word.
+/// The result of an attempt to give back a reservation's unused tokens.
+///
+/// The attempt moves the bucket's word back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Withdrawal {
-    /// The tokens are no longer taken.
+    /// The tokens were given back.
     Withdrawn,
-    /// The tokens had become available, so they were not taken off the word.
+    /// The tokens had become available already, so the word was left alone.
     Ready,
-    /// Other callers have taken tokens since, and their waits depend on the word.
+    /// Other calls have changed the word since. Their waits may depend on the word, so it was left alone.
     Followed,
 }
 
 impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
-    /// Takes `n` tokens of the bucket, if they become available within `longest`.
+    /// Takes `n` tokens from the bucket if they become available within `longest`. `None` sets no bound.
     pub(crate) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
         let (bucket, clock) = limiter.limiter().parts();
         let word = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
@@ -49,8 +51,8 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
 
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It is rounded up to the clock's tick, and zero if they may be used now. It is `None` if they never may be,
-    /// because the quota was changed to one that refills nothing.
+    /// The time is rounded up to the clock's tick, and is zero if the tokens may be used now. It is `None` if they
+    /// never become available, because the quota was changed to one that refills nothing.
     #[must_use]
     pub fn ready_in(&self) -> Option<Duration> {
         let (bucket, clock) = self.limiter.limiter().parts();
@@ -71,13 +73,14 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     ///
     /// It is for costs that are known only afterwards: reserve an estimate, and settle when the true cost is known.
     ///
-    /// - A call that used fewer gives the rest back, as [`refund`](crate::RateLimiter::refund) does: to the waiters
-    ///   in their order, or to the next call. Tokens that a full bucket has no room for are lost.
-    /// - A call that used more is charged the excess, as [`charge`](crate::RateLimiter::charge) does: into debt if
-    ///   necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is
+    /// - If the call used fewer tokens, the rest is given back, as [`refund`](crate::RateLimiter::refund) does: to the
+    ///   waiters in their order, or to the next call. Tokens that a full bucket has no room for are lost.
+    /// - If the call used more tokens, the excess is charged, as [`charge`](crate::RateLimiter::charge) does: into debt
+    ///   if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Checks are refused until the debt is
     ///   repaid.
-    /// - Before the tokens are [ready](Self::ready_in), unused ones do not exist yet and cannot go to others. They are
-    ///   given back only if nothing was taken since, as [`cancel`](Self::cancel) does. Otherwise they count as used.
+    /// - Before the tokens are [ready](Self::ready_in), unused tokens do not exist yet and cannot go to others. They
+    ///   are given back only if nothing was taken since the reservation, as [`cancel`](Self::cancel) does. Otherwise
+    ///   they count as used.
     ///
     /// # Examples
     ///
@@ -108,13 +111,13 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// nothing: a partial return would allow too much when two reservations are cancelled out of order. Tokens that are
     /// not given back count as used.
     ///
-    /// The limiter keeps its bound even if the caller has used the tokens that it cancels. A caller that has not used
-    /// them, although they have become available, gives them back by [`settle(0)`](Self::settle).
+    /// The limiter keeps its bound even if the caller has used the tokens that it cancels. To give back tokens that
+    /// have become available and were not used, call [`settle(0)`](Self::settle).
     pub fn cancel(self) -> bool {
         self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
     }
 
-    /// Takes `unused` tokens off the word, if they are not available yet and no others were taken since.
+    /// Gives back `unused` tokens, if they are not available yet and no others were taken since.
     fn withdraw(&self, unused: u32) -> Withdrawal {
         let (bucket, clock) = self.limiter.limiter().parts();
         bucket.word.decide(clock, |&Observed { ref line, word, at, .. }| {

@@ -10,7 +10,7 @@ use crate::time::Sleep;
 use crate::time::random;
 use core::time::Duration;
 
-/// A wait for tokens that has not begun: how many, for how long at most, and with what jitter.
+/// A request for tokens that has not begun to wait: the number, the longest wait and the jitter.
 #[derive(Clone, Copy, Debug)]
 pub struct TokensRequest<Q> {
     queue: Q,
@@ -33,11 +33,11 @@ impl<Q: Queue> TokensRequest<Q> {
         self.queue.reserve(self.n, self.longest)
     }
 
-    /// Draws a duration from zero to the jitter, inclusive.
+    /// Draws the random delay that follows the wait: from zero to the jitter, inclusive.
     pub(super) fn draw_jitter(&self) -> Duration {
         #[cfg(feature = "std")]
         if !self.jitter.is_zero() {
-            // A jitter of more than 2^63 - 1 ns counts as that much.
+            // Larger jitters are cut to 2^63 - 1 ns.
             let most = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1);
             return Duration::from_nanos(random::below(most + 1, random::draw()));
         }

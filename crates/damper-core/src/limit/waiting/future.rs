@@ -8,16 +8,18 @@ use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use pin_project_lite::pin_project;
 
-/// The longest sleep of a waiter, so that it notices a refund or a change of the quota in time.
+/// The longest sleep of a waiting future.
+///
+/// After each sleep the future looks at the limiter again. So it notices a refund or a new quota within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 pin_project! {
-    /// A wait for tokens, which is ready when the tokens are taken and may be used.
+    /// A future that takes tokens in advance, and is ready when they may be used.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct TokensFuture<Q: Queue, S: Sleep> {
         request: TokensRequest<Q>,
         sleep: S,
-        // It is `Some` while the future waits.
+        // `None` before the first poll, and again once the future is ready.
         progress: Option<Progress<Q::Place>>,
         #[pin]
         sleeping: Option<S::Sleeping>,
@@ -32,10 +34,10 @@ pin_project! {
     }
 }
 
-/// The progress of a wait.
+/// The progress of a wait after the tokens were taken.
 #[derive(Debug)]
 enum Progress<P> {
-    /// The tokens are taken, but were not available at the last look.
+    /// The tokens were not available yet at the last look.
     Waiting(P),
     /// The tokens are available, and the future only waits for the jitter.
     Lingering,
@@ -46,7 +48,7 @@ impl<Q: Queue, S: Sleep> TokensFuture<Q, S> {
         Self { request, sleep, progress: None, sleeping: None }
     }
 
-    /// Returns a sleep of `duration`, by this future's timer.
+    /// Returns a sleep of `duration` that uses this future's timer.
     #[cfg(feature = "futures")]
     pub(super) fn sleep_for(&self, duration: Duration) -> S::Sleeping {
         self.sleep.sleep(duration)

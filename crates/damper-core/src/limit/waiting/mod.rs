@@ -1,21 +1,24 @@
 //! Waiting for tokens, first come first served.
 //!
-//! To wait is to reserve: a waiter takes the tokens now and learns when they may be used. This keeps an order without
-//! a queue, wakes one waiter for one token, and uses the whole rate however many callers wait.
+//! To wait is to reserve: a waiter takes the tokens now and learns when they may be used. This keeps the order of the
+//! waiters without a queue. A token wakes only the waiter that it belongs to. The whole rate is used, however many
+//! callers wait.
 //!
-//! **The position.** A waiter keeps the position on the quota's line of tokens at which its tokens may be used
-//! (`quota::timeline` explains lines). So the bucket's word itself is the queue, and a change of the quota or a refund
-//! moves all waiters at once. A thread sleeps on a condition variable that changes of the quota and refunds notify. A
-//! future registers nothing and allocates nothing: it looks again at least once a second.
+//! **The position.** The instants at which a quota's tokens arrive form a line (`quota::timeline` explains it). A
+//! waiter keeps the position on this line at which its tokens may be used. So the bucket's word is the queue. A change
+//! of the quota or a refund changes when each position is reached, and so moves all waiters at once.
 //!
-//! **Cancelling.** A cancelled wait gives its tokens back only if no thread has taken any since. Otherwise the limiter
-//! would allow too much when two waits are cancelled out of order.
+//! - A waiting thread sleeps on a condition variable. Refunds and changes of the quota notify it.
+//! - A waiting future registers nothing and allocates nothing. It looks again at least once a second.
 //!
-//! **Settling.** Once its tokens are available, a reservation gives the unused ones back as a refund. Before that it
-//! gives them back only as a cancelled wait does, because a refund would hand tokens that do not exist yet to the
-//! waiter in front.
+//! **Cancelling.** A cancelled wait gives its tokens back only if no other tokens were taken since. Otherwise the
+//! limiter would allow too much when two waits are cancelled out of order.
 //!
-//! A wait for the tokens of a key works in the same way on the word of the key's slot: `keyed/table/waiting.rs`.
+//! **Settling.** A reservation whose tokens are available gives the unused ones back as a refund. Before that, a refund
+//! would hand tokens that do not exist yet to the waiter in front. So until then a reservation gives tokens back only
+//! if no other tokens were taken since, like a cancelled wait.
+//!
+//! A wait for the tokens of a key works in the same way, on the word of the key's slot (`keyed/table/waiting.rs`).
 
 // | file | idea |
 // |---|---|

@@ -12,36 +12,44 @@ use futures_core::{FusedStream, Stream};
 use futures_sink::Sink;
 use pin_project_lite::pin_project;
 
-/// The longest time from a refusal to the next attempt.
+/// The longest time from a refusal by the limiter to the next attempt.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Paces streams and sinks: their items wait for tokens of the limiter.
+/// Pacing streams and sinks: each item waits for a token of the limiter.
 impl<C: Clock> RateLimiter<TokenBucket, C> {
-    /// Returns a stream whose items come no faster than the limit. It sleeps by tokio's timer.
+    /// Returns a stream that yields the items of `stream` no faster than the limit.
+    ///
+    /// Each item takes one token. The stream sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace<St: Stream>(&self, stream: St) -> Paced<'_, St, St::Item, C, TokioSleep> {
         self.pace_by(stream, TokioSleep)
     }
 
-    /// Returns a stream whose items come no faster than the limit. It sleeps by `sleep`.
+    /// Returns a stream that yields the items of `stream` no faster than the limit.
+    ///
+    /// Each item takes one token. The stream sleeps by `sleep`.
     pub fn pace_by<St: Stream, S: Sleep>(&self, stream: St, sleep: S) -> Paced<'_, St, St::Item, C, S> {
         Paced::new(stream, self, sleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit. It sleeps by tokio's timer.
+    /// Returns a sink that passes items to `sink` no faster than the limit.
+    ///
+    /// Each item takes one token. The sink sleeps by tokio's timer.
     #[cfg(feature = "tokio")]
     pub fn pace_sink<Si: Sink<Item>, Item>(&self, sink: Si) -> Paced<'_, Si, Item, C, TokioSleep> {
         self.pace_sink_by(sink, TokioSleep)
     }
 
-    /// Returns a sink that passes items on no faster than the limit. It sleeps by `sleep`.
+    /// Returns a sink that passes items to `sink` no faster than the limit.
+    ///
+    /// Each item takes one token. The sink sleeps by `sleep`.
     pub fn pace_sink_by<Si: Sink<Item>, Item, S: Sleep>(&self, sink: Si, sleep: S) -> Paced<'_, Si, Item, C, S> {
         Paced::new(sink, self, sleep)
     }
 }
 
 pin_project! {
-    /// Waits for one token after another, however long each takes.
+    /// A limiter that is asked for one token at a time, and asked again after each refusal.
     struct Gate<'a, C: Clock, S: Sleep> {
         #[pin]
         future: TokensFuture<&'a RateLimiter<TokenBucket, C>, S>,
@@ -55,7 +63,7 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
         Self { future: TokensFuture::new(request, sleep), refused: None }
     }
 
-    /// Polls until one token was taken.
+    /// Polls the wait for one token, which is ready when the token may be used.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut this = self.project();
         loop {
@@ -75,23 +83,26 @@ impl<'a, C: Clock, S: Sleep> Gate<'a, C, S> {
 }
 
 pin_project! {
-    /// A stream or a sink whose items come no faster than a limit.
+    /// A stream or a sink whose items pass no faster than a limit.
     ///
     /// [`RateLimiter::pace_by`](crate::RateLimiter::pace_by) returns a stream, and
-    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. A `Paced` holds one item, which waits
-    /// for its token. The wait is not bounded. If too many callers wait already, it tries again later, and a burst of 0
-    /// lets nothing through until the quota is changed. If many streams share one limit, each needs a place in the
-    /// queue, or some are never served: set a [`max_debt`](crate::Quota::max_debt) of at least their number.
+    /// [`RateLimiter::pace_sink_by`](crate::RateLimiter::pace_sink_by) a sink. A `Paced` holds at most one item, which
+    /// waits for a token:
     ///
-    /// **As a stream**, it asks the stream inside for an item first, and takes the token then, so no token is spent on an item that does not
-    /// come. While an item waits, it does not ask for the next one.
+    /// - The wait has no time limit. If too many callers wait already, the `Paced` tries again after a second at most.
+    /// - A burst of 0 lets nothing through until the quota is changed.
+    /// - If many `Paced`s share a limiter, set a [`max_debt`](crate::Quota::max_debt) of at least their number.
+    ///   Otherwise not all of them find a place among the waiters, and some may never be served.
     ///
-    /// **As a sink**, it takes a token for its item when the sink inside has room, and then passes the item on at once. So no token is spent on
-    /// an item that cannot be sent. It is ready, flushed or closed only when it has passed its item on. If it is dropped before, the item is
-    /// lost.
+    /// **As a stream**, a `Paced` polls the inner stream for an item first, and then takes a token. So an item that
+    /// does not come costs no token. While an item waits, the inner stream is not polled.
     ///
-    /// It is `Unpin` if the stream or the sink and the sleeps are. Tokio's sleeps are not, so it has to be pinned
-    /// (`std::pin::pin!`) before `next` is called.
+    /// **As a sink**, a `Paced` waits until the inner sink has room for its item. Then it takes a token, and passes the
+    /// item on as soon as the token is available. So an item that cannot be sent costs no token. The `Paced` is ready,
+    /// flushed or closed only after its item was passed on. If it is dropped before that, the item is lost.
+    ///
+    /// A `Paced` is `Unpin` if the inner stream or sink is, and the sleeps are. Tokio's sleeps are not `Unpin`, so with
+    /// them the `Paced` must be pinned (`std::pin::pin!`) before `next` is called.
     #[must_use = "streams and sinks do nothing unless they are polled"]
     #[cfg(feature = "futures")]
     pub struct Paced<'a, T, Item, C: Clock, S: Sleep> {
@@ -108,7 +119,7 @@ impl<'a, T, Item, C: Clock, S: Sleep> Paced<'a, T, Item, C, S> {
         Self { inner, waiting: None, gate: Gate::new(TokensRequest::new(limiter, 1), sleep) }
     }
 
-    /// Returns the stream or the sink inside.
+    /// Returns the inner stream or sink.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
@@ -143,7 +154,7 @@ impl<St: FusedStream, C: Clock, S: Sleep> FusedStream for Paced<'_, St, St::Item
 }
 
 impl<Si: Sink<Item>, Item, C: Clock, S: Sleep> Paced<'_, Si, Item, C, S> {
-    /// Passes on the item that waits.
+    /// Passes the waiting item, if there is one, to the inner sink.
     fn poll_waiting(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<(), Si::Error>> {
         let mut this = self.project();
         if this.waiting.is_none() {

@@ -1,4 +1,4 @@
-//! Queues that a caller can wait in.
+//! Limiters and keys that callers can wait for.
 
 use super::TokensRequest;
 use crate::acquire::awaited;
@@ -9,16 +9,18 @@ use crate::time::Clock;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-/// A queue that serves its waiters in order.
+/// A limiter that serves the callers waiting for its tokens in order.
 ///
-/// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). No other crate can name
-/// the trait, so all queues are damper's own.
+/// It is a [`RateLimiter`] or one key of a [`KeyedLimiter`](crate::KeyedLimiter). Other crates cannot implement this
+/// trait.
 pub trait Queue: Sealed {
-    /// A place in the queue.
+    /// The tokens that a waiter has taken, which are its place in the queue.
     #[doc(hidden)]
     type Place: Place;
 
     /// Takes `n` tokens in advance, if they become available within `longest`.
+    ///
+    /// `None` sets no longest time.
     #[doc(hidden)]
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied>;
 }
@@ -28,16 +30,16 @@ pub trait Queue: Sealed {
 pub trait Place: Sized {
     /// Returns the time from now until the tokens may be used.
     ///
-    /// It returns `None` if they never may be, under the quota in force.
+    /// It is `None` if the quota in force refills nothing, so that the tokens never become available.
     fn ready_in(&self) -> Option<Duration>;
 
     /// Blocks the thread until the tokens may be used.
     #[cfg(feature = "std")]
     fn wait(self);
 
-    /// Gives the tokens back, and returns whether it did.
+    /// Gives the tokens back if possible, and returns whether it did.
     ///
-    /// It does so if no other tokens were taken since, and these are not available yet.
+    /// It is possible only while the tokens are not available yet, and only if no other tokens were taken since.
     fn cancel(self) -> bool;
 }
 

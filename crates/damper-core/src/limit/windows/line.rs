@@ -1,21 +1,26 @@
-//! The line of windows, and the window in which a decision at a reading of the clock counts.
+//! The line of windows, and the choice of the window in which a decision counts its tokens.
 //!
 //! This is arithmetic, free of atomics.
 //!
-//! A position on the line counts the windows that passed up to then. Its whole part is the number of a window. The
-//! number is cut off to the bits that the word has for it, or to those that the position has for it if they are fewer.
-//! So numbers wrap, and their signed difference shows which of two is later.
+//! A *position* on the line is an instant, counted in windows, in fixed point. Its whole part is the number of the
+//! window that the instant lies in. A limiter's word stores the number of the window that it counts. Numbers have as
+//! many bits as the field in the word, or as the whole part of a position if that has fewer. So numbers wrap, and the
+//! sign of their difference shows which of two windows is later.
 //!
-//! | the reading lies | the window that counts | why |
+//! The clock's reading and the word's window determine the window that counts:
+//!
+//! | the reading lies | the window that counts | reason |
 //! |---|---|---|
-//! | in the word's window | the word's window | |
-//! | in a later window | the window of the reading | the word's window has passed, by as many windows as the numbers differ |
-//! | in an earlier window | the word's window | a clock that lags behind the clock of another thread opens no second window for the same time |
-//! | in an earlier window, by more than the sum of a window and the longest step back that the clock may take | the window after that of the reading, with the counts of the word | the clock stepped back, or the limiter was unused until half of all numbers had passed |
+//! | in the word's window | the word's window | it is still running |
+//! | in a later window | the reading's window | the word's window has passed |
+//! | in an earlier window | the word's window | this thread's clock lags: no second window may open for the same time |
+//! | *far* before the word's window | the window after the reading's, with the word's counts | see below |
 //!
-//! The last row is sound because it opens no window: the count stays, and the next window opens only after more than
-//! a whole window of forward motion. (If the count went into the reading's own window, a clock that steps back and
-//! forth over the end of it would allow it twice.) No caller is locked out for longer than two windows.
+//! *Far* means by more than the sum of a window and the clock's `max_step_back`. Then the clock stepped back further
+//! than it may, or the limiter was unused until half of all numbers had passed. The decision keeps the word's counts,
+//! and the next window opens only after the clock has moved forward by more than a window. (If the decision counted in
+//! the reading's own window, a clock that steps back and forth over the end of that window would allow the limit
+//! twice.) No caller is locked out for longer than two windows.
 
 use crate::quota::{Alignment, Line, LineStart, Quota, SetQuotaError, Timeline};
 use crate::sync::{Field, signed};
@@ -24,11 +29,13 @@ use core::time::Duration;
 
 /// The most bits that the length of a window, in units, may have.
 ///
-/// A window has a power of two of units, so at most 2^57. This leaves 7 bits of a position for the number of a window,
-/// and 4 bits in the stamps of a sliding log.
+/// The length is a power of two, so it is at most 2^57 units. Then the number of a window has at least 7 of a
+/// position's 64 bits, and at least 4 of the 61 bits of a stamp in a sliding log.
 const DEBT_BITS: u32 = 58;
 
-/// The line of windows of a quota.
+/// The line of a quota whose tokens are counted in windows.
+///
+/// It gives each reading of the clock a position: the number of windows up to then, in fixed point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowLine {
     timeline: Timeline,
@@ -43,21 +50,21 @@ impl Line for WindowLine {
         1
     }
 
-    /// Returns 1, because no word counts a window later than the next one.
+    /// Returns 1, because a word counts at most the window after the clock's.
     fn deepest_debt(_: &Quota) -> u64 {
         1
     }
 
     /// Returns the start of window 1.
     ///
-    /// The word of an unused limiter is 0. So it counts in window 0, which is over when the line starts.
+    /// An unused limiter has the word 0, which counts window 0. That window is over when the line starts.
     fn first_position(fraction_bits: u32, _: u32) -> u64 {
         1 << fraction_bits
     }
 
     #[cold]
     fn too_fast(quota: &Quota, whole: u128, most: u128) -> SetQuotaError {
-        // `most` is not 0, because no quota is too fast on a clock that stands still.
+        // `most` is not 0: on a clock that stands still no quota is too fast, so this function is not called.
         let least = u64::try_from(whole.div_ceil(most)).unwrap_or(u64::MAX);
         SetQuotaError::WindowTooShort { window: quota.window(), least: Duration::from_nanos(least) }
     }
@@ -95,7 +102,7 @@ impl WindowLine {
         self.limit
     }
 
-    /// Returns the units of a window.
+    /// Returns the length of a window, in units.
     #[inline]
     pub(in crate::limit) const fn window(&self) -> u64 {
         1 << self.timeline.fraction_bits()
@@ -114,38 +121,41 @@ impl WindowLine {
 
     /// Returns how many bits distinguish the numbers of windows, at least 7.
     ///
-    /// They are the bits of `field`, or those of a position above its fraction if these are fewer.
+    /// A number is stored in `field`. It has the bits of that field, or those of a position's whole part if these are
+    /// fewer.
     #[inline]
     pub(in crate::limit) fn number_bits(&self, field: Field) -> u32 {
         field.bits().min(u64::BITS - self.timeline.fraction_bits())
     }
 
-    /// Returns whether a step back of the clock left a word whose window begins `units` after a reading.
+    /// Returns whether a word was written before the clock stepped back.
     ///
-    /// It did if `units` exceeds the sum of a window and the longest step back that the clock may take.
+    /// The word's window begins `units` after a reading. The word is from before a step back if `units` exceeds a
+    /// window plus the clock's `max_step_back`.
     #[cold]
     pub(in crate::limit) fn is_beyond_next_window(&self, units: u64, clock: &impl Clock) -> bool {
         self.timeline.is_from_before_a_step_back(units, clock)
     }
 }
 
-/// The window in which a decision at a reading of the clock counts.
+/// The window in which a decision counts its tokens, relative to a reading of the clock.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::limit) struct CountedWindow {
-    /// The window's number, cut off to the bits of the word's field.
+    /// The window's number, cut to the bits of the field in the word.
     pub(in crate::limit) number: u64,
-    /// How many windows after the word's window this one comes. If it is 0, the word's count goes on.
+    /// The number of windows from the word's window to this one. At 0 the word's counts still apply.
     pub(in crate::limit) passed: u64,
     /// The units from the reading to the window's end.
     ///
-    /// They are more than a whole window if this window has yet to begin.
+    /// They exceed the length of a window if the window has not begun yet.
     pub(in crate::limit) ends_in: u64,
 }
 
 impl CountedWindow {
     /// Returns the window in which a decision at the position `at` counts.
     ///
-    /// The word counts in the window `number`, which is stored in `field`.
+    /// `number` is the value of `field` in the limiter's word. It is the number of the window whose tokens the word
+    /// counts.
     #[inline]
     pub(in crate::limit) fn of(line: &WindowLine, at: u64, number: u64, field: Field, clock: &impl Clock) -> Self {
         let window = line.window();
@@ -155,7 +165,7 @@ impl CountedWindow {
         if passed >= 0 {
             return Self { number: here & field.max(), passed: passed as u64, ends_in: rest };
         }
-        // The product is at most 2^63 units, and a window has at most 2^57, so nothing overflows.
+        // The product is below 2^63, and `rest` and `window` are at most 2^57, so nothing overflows.
         let begins_in = rest + (passed.unsigned_abs() - 1) * window;
         if passed < -1 && line.is_beyond_next_window(begins_in, clock) {
             return Self { number: here.wrapping_add(1) & field.max(), passed: 0, ends_in: rest + window };

@@ -1,4 +1,4 @@
-//! The decision on a word that counts tokens in windows, in a limiter or in the keyed table.
+//! Decisions on words that count tokens in windows, for a limiter and for the keyed table.
 
 // | file | idea |
 // |---|---|
@@ -19,45 +19,49 @@ use crate::quota::{Alignment, Line, LineStart, Quota};
 use crate::sync::Field;
 use crate::time::{Clock, Ticks};
 
-/// The layout of an algorithm's fields, in a limiter's word or in a *level* of the keyed table.
+/// The layout of an algorithm's fields in a limiter's word or in a *level*.
+///
+/// A level is the form in which the keyed table stores the word of a key.
 pub(super) trait WindowFields: Copy {
     type Counts: WindowCounts;
 
-    /// Returns the field of the window's number.
+    /// Returns the field that stores the number of the counted window.
     fn number(self) -> Field;
 
-    /// Returns the field that counts the tokens taken in the window. It has the lowest bits.
+    /// Returns the field that counts the tokens taken in the counted window. It has the lowest bits.
     fn current(self) -> Field;
 
-    /// Returns what `word` counts at the position `at`.
+    /// Returns the counts that `word` stands for when the clock's position is `at`.
     fn counts(self, line: &WindowLine, word: u64, at: u64, clock: &impl Clock) -> Self::Counts;
 
-    /// Returns the word of these counts.
+    /// Returns the word that stores `counts`.
     fn put(self, counts: &Self::Counts) -> u64;
 }
 
-/// The counts of a word at a reading of the clock.
+/// The counts that a word stands for at a reading of the clock.
 pub(super) trait WindowCounts: Sized {
-    /// Returns the window in which a decision counts.
+    /// Returns the window in which a decision at this reading counts.
     fn window(&self) -> CountedWindow;
 
-    /// Returns these counts, raised to at least those of `other`, whose window is no later.
+    /// Raises each count to that of `other` for the same window.
+    ///
+    /// The window of `other` must be no later than the one of `self`.
     #[must_use]
     fn and_of(self, other: Self) -> Self;
 
-    /// Adds `n` tokens, which the limit allows.
+    /// Adds `n` tokens. The caller has checked that the limit allows them.
     #[must_use]
     fn and(self, n: u32) -> Self;
 
     /// Returns how many more tokens the limit allows. The quota has to have a limit.
     fn left(&self, line: &WindowLine) -> u32;
 
-    /// Returns the wait until no taken token counts any more.
+    /// Returns the wait until none of the taken tokens counts any more.
     fn resets_in(&self, line: &WindowLine) -> Ticks;
 
     /// Returns the wait until `n` tokens are allowed.
     ///
-    /// The caller has checked that they are not allowed now, but are no more than the limit.
+    /// The caller has checked that `n` is within the limit, but that the counts leave fewer than `n` now.
     fn wait(&self, line: &WindowLine, n: u32) -> Ticks;
 
     #[inline]
@@ -65,7 +69,9 @@ pub(super) trait WindowCounts: Sized {
         if line.is_unlimited() { u32::MAX } else { self.left(line) }
     }
 
-    /// Adds `n` tokens if the limit allows them. `n` must not be 0, and the quota has to have a limit.
+    /// Adds `n` tokens if the limit allows them, and returns the new counts.
+    ///
+    /// `n` must not be 0, and the quota has to have a limit.
     #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
     #[inline(always)]
     fn take(self, line: &WindowLine, n: u32) -> Result<(Self, Allowed), Denied> {
@@ -79,7 +85,7 @@ pub(super) trait WindowCounts: Sized {
         Err(Denied::counted_by(line.frequency(), remaining, self.resets_in(line), wait))
     }
 
-    /// Returns the answer of a call that takes nothing.
+    /// Returns the permission of a call that takes nothing.
     #[inline]
     fn allowed(&self, line: &WindowLine) -> Allowed {
         Allowed::counted_by(line.frequency(), self.remaining(line), self.resets_in(line))
@@ -90,7 +96,7 @@ pub(super) trait WindowCounts: Sized {
     }
 }
 
-/// Takes `n` tokens of a limiter's word.
+/// Takes `n` tokens in a limiter's word, or returns the refusal.
 #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
 #[inline(always)]
 pub(super) fn check(
@@ -99,7 +105,7 @@ pub(super) fn check(
     n: u32,
     clock: &impl Clock,
 ) -> Result<(Allowed, TakePosition), Denied> {
-    // The fast path tries once. Otherwise the slow path decides.
+    // The fast path decides and swaps once. If that fails, the slow path decides.
     if let Some(seen) = word.glance(clock) {
         let (after, answer) = decide(fields, &seen, n, clock);
         if after == seen.word || word.replace(seen.word, after) {
@@ -122,7 +128,7 @@ fn check_slow(
     })
 }
 
-/// Decides about `n` tokens by an earlier `look` and the clock's reading `now`.
+/// Decides on `n` tokens by the word in `look` and the clock's reading `now`. Takes nothing.
 #[inline]
 pub(super) fn judge(
     word: &OneWord<WindowLine>,
@@ -136,12 +142,15 @@ pub(super) fn judge(
     match decide(fields, &seen, n, clock) {
         (after, Ok((allowed, position))) => Verdict::Allowed(JudgedTake { word: seen.word, after, position }, allowed),
         (after, Err(denied)) if after == seen.word => Verdict::Refused(denied),
-        // A refusal that changes the word heals it, because the clock stepped back. The slow path does that.
+        // A refusal changes the word only after the clock stepped back. `Undecided` makes the caller use the slow path,
+        // which writes the changed word.
         _ => Verdict::Undecided,
     }
 }
 
 /// Returns the word after the decision, and the answer.
+///
+/// The word is unchanged if nothing is to be written.
 #[expect(clippy::inline_always, reason = "as `OneWord::glance`")]
 #[inline(always)]
 fn decide(
@@ -155,8 +164,8 @@ fn decide(
         return (word, Ok((counts.allowed(line), TakePosition::UNCOUNTED)));
     }
     let CountedWindow { number, passed, .. } = counts.window();
-    // A refusal writes nothing, unless the clock stepped back. Then it writes the window that counts, so that later
-    // decisions count in the same window.
+    // A refusal usually writes nothing. But if the clock stepped back, it writes the number of the window that counts,
+    // so that later decisions count in the same window.
     let is_moved = passed == 0 && number != fields.number().get(word);
     let unmoved = if is_moved { fields.put(&counts) } else { word };
     match counts.take(line, n) {
@@ -200,7 +209,7 @@ pub(super) fn usage(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     word.observe(clock, |&Observed { ref line, word, at, .. }| fields.counts(line, word, at, clock).usage(line, quota))
 }
 
-/// Forgets what was taken.
+/// Sets the counts to 0, as if no tokens were taken.
 pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock: &impl Clock) {
     word.decide(clock, |&Observed { ref line, word, at, .. }| {
         let idle = fields.number().put(fields.counts(line, word, at, clock).window().number);
@@ -208,27 +217,28 @@ pub(super) fn reset(word: &OneWord<WindowLine>, fields: impl WindowFields, clock
     });
 }
 
-/// Returns `word` with the window's count lowered by `n`, to 0 at the least.
+/// Returns `word` with the count of its window lowered by `n`, to 0 at the least.
 fn less(fields: impl WindowFields, word: u64, n: u32) -> u64 {
     word - fields.current().get(word).min(n.into())
 }
 
-/// An algorithm that counts by windows, in the form that the keyed table uses.
+/// A window algorithm, as the keyed table uses it.
 pub(super) trait Windowed {
     type Fields: WindowFields;
 
-    /// The layout of a level.
+    /// The layout of a level, the form in which the table stores the word of a key.
     const LEVEL: Self::Fields;
 
-    /// The largest limit. It does not fill the field of the count, because a level must not be all ones.
+    /// The largest limit. It is below the maximum of the count's field, because no level may be all ones.
     const LARGEST_LIMIT: u32;
 
-    /// The number of windows in which a taken token counts, its own included.
+    /// The number of windows in which a taken token counts, including the window of the take.
     const COUNTS_FOR: u64;
 
-    /// Returns the [weight](PerKey::weight) of the counts.
+    /// Returns the [weight](PerKey::weight) of the counts, in units of the line.
     ///
-    /// It is the time for which the tokens count, times the fraction of the limit that they are.
+    /// It is the sum of `time * count / limit` over the counted windows, where `time` is how long the tokens still
+    /// count.
     fn weight(counts: &<Self::Fields as WindowFields>::Counts, line: &WindowLine) -> u64;
 }
 
@@ -277,7 +287,7 @@ impl<W: Windowed> PerKey for W {
             return Self::idle(line, at);
         }
         let (here, number) = (line.number(at), W::LEVEL.number());
-        // A full count is put into this window, or into a later one, so that it counts until the debt ends.
+        // The debt becomes a full count in this window or a later one, so that the count lasts until the debt ends.
         let until = u128::from(at & (line.window() - 1)) + u128::from(line.timeline().units_in(wait)) - 1;
         let last = (until >> line.fraction_bits()) as u64;
         let ahead = last.saturating_sub(W::COUNTS_FOR - 1).min(most_ahead(line, number));
@@ -285,7 +295,7 @@ impl<W: Windowed> PerKey for W {
     }
 
     fn reach(line: &WindowLine, Debt { wait, .. }: Debt) -> u64 {
-        // The added window is the one that the reading lies in.
+        // The division rounds down. The 1 adds the window that the reading lies in.
         (line.timeline().units_in(wait) >> line.fraction_bits())
             .saturating_add(1)
             .min(most_ahead(line, W::LEVEL.number()))
@@ -328,14 +338,14 @@ impl<W: Windowed> UnderQuota for W {
         if line.is_unlimited() {
             return (n, word);
         }
-        // A window has no debt, so no more than the limit is booked.
+        // A window cannot go into debt, so the count rises to the limit at most.
         let booked = n.min(line.limit().saturating_sub(W::LEVEL.current().get(word) as u32));
         (booked, word + u64::from(booked))
     }
 
     fn refund(_: &WindowLine, word: u64, _: u64, n: u32) -> (u32, u64) {
         let after = less(W::LEVEL, word, n);
-        // The difference is at most `n`.
+        // `less` subtracts at most `n`, so the difference fits.
         ((word - after) as u32, after)
     }
 
@@ -346,14 +356,14 @@ impl<W: Windowed> UnderQuota for W {
 
 /// Returns how many windows a word's number may be ahead of the clock's.
 ///
-/// It is a quarter of the numbers that the field `number` can hold, or of those that a position can hold if these are fewer.
+/// It is a quarter of the range of numbers, whose bits `number_bits` returns.
 fn most_ahead(line: &WindowLine, number: Field) -> u64 {
     1 << (line.number_bits(number) - 2)
 }
 
 /// Returns the fraction `count / limit` of `time`, but at least 1 if `count` is not 0.
 pub(super) fn part_of(time: u64, count: u64, limit: u32) -> u64 {
-    // The result is at most `time`, unless the count was made under another quota.
+    // The result exceeds `time` only if `count` exceeds `limit`. Such a count was made under an earlier quota.
     let part = u128::from(time) * u128::from(count) / u128::from(limit.max(1));
     u64::try_from(part).unwrap_or(u64::MAX).max(count.min(1))
 }

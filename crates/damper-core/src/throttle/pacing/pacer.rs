@@ -13,6 +13,11 @@ use core::time::Duration;
 /// The default of the longest hint: an hour.
 const DEFAULT_MAX_HINT: u64 = 60 * 60 * 1_000_000;
 
+/// The largest lag of a thread's reading of the clock: 10 s.
+///
+/// Such a reading may lie before the begin of a pause that the thread sees.
+const MOST_LAG: u64 = 10_000_000;
+
 /// Paces the calls of a client to a rate-limited service.
 ///
 /// It says how long to sleep before each call, so that few are rejected.
@@ -460,8 +465,10 @@ impl<S: Strategy, C: Clock> Pacer<S, C> {
     /// Returns the microseconds until the time in the word, `None` if it has passed.
     fn left_until(&self, word: u64, now: u64) -> Option<u64> {
         let left = word.wrapping_sub(now);
-        // A time further ahead has passed, or the clock has stepped back.
-        (word != 0 && left != 0 && left <= self.max_hint).then_some(left)
+        // A thread that was stopped after its reading, or whose clock stepped back a little, sees a pause that began since
+        // from too far away. A time that lies still further ahead has passed, or the clock has stepped back.
+        let is_ahead = word != 0 && left != 0 && left <= self.max_hint.saturating_add(MOST_LAG);
+        is_ahead.then_some(left.min(self.max_hint))
     }
 
     fn draw(&self) -> u64 {

@@ -3,10 +3,12 @@
 use crate::circuit_breaker::{COOLDOWN, build, half_open, micros, millis, secs, trip};
 use crate::models::skewed::Skewed;
 use crate::models::timer::Timer;
-use damper::breaker::{Permit, State, Verdict};
+use damper::breaker::{Permit, State, StateChange, Verdict};
 use damper::shadow::Shadowed;
 use damper::{BreakerConfig, CircuitBreaker, CircuitBreaker32, ManualClock};
+use std::cell::Cell;
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -477,4 +479,29 @@ fn probe_is_answered_before_its_call_ends() {
         // Here too.
         check!(breaker, |breaker| breaker.state(), clock.advance(second + second / 10));
     }
+}
+
+/// The listener of a change to half-open panics, so no permit exists that would free the probe's place.
+#[test]
+fn listener_that_panics_leaves_the_place_of_the_probe_free() {
+    let clock = ManualClock::new();
+    let panics = Cell::new(true);
+    let listener =
+        |change: StateChange| assert!(change.to() != State::HalfOpen || !panics.get(), "a bug of the listener");
+    let config = build(|builder| builder.failure_threshold(1));
+    let breaker = CircuitBreaker::with_clock(config, &clock).on_state_change(listener);
+    let shadowed = Shadowed::new(
+        CircuitBreaker::with_clock(config, &clock),
+        CircuitBreaker::with_clock(config, &clock).on_state_change(listener),
+    );
+    trip(&breaker);
+    shadowed.try_acquire().unwrap().failure();
+    clock.advance(COOLDOWN);
+    catch_unwind(AssertUnwindSafe(|| drop(breaker.try_acquire()))).unwrap_err();
+    catch_unwind(AssertUnwindSafe(|| drop(shadowed.try_acquire()))).unwrap_err();
+    panics.set(false);
+    breaker.try_acquire().unwrap().success();
+    assert_eq!(breaker.state(), State::Closed);
+    shadowed.try_acquire().unwrap().success();
+    assert_eq!([shadowed.in_force().state(), shadowed.candidate().state()], [State::Closed; 2]);
 }

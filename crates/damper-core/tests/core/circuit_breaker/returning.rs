@@ -3,7 +3,7 @@
 use super::{COOLDOWN, build, by_rate, micros, millis, secs, trip};
 use crate::models::cases::cases;
 use damper::breaker::{Cause, Permit, State, StateChange, Verdict};
-use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Ramp};
+use damper::{BreakerConfig, CircuitBreaker, Clock, ManualClock, Quota, Ramp};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -137,6 +137,27 @@ fn late_results_do_not_count() {
 }
 
 #[test]
+fn results_after_the_ramp_do_not_count_even_if_no_call_came_since() {
+    let rates = by_rate(|builder| builder.failure_rate(50).minimum_calls(2).ramp(RAMP));
+    for config in [build(|builder| builder.failure_threshold(1).ramp(RAMP)), rates] {
+        let clock = ManualClock::new();
+        let changes = RefCell::new(Vec::new());
+        let breaker = CircuitBreaker::with_clock(config, &clock)
+            .on_state_change(|change: StateChange| changes.borrow_mut().push(change.to()));
+        trip(&breaker);
+        clock.advance(COOLDOWN);
+        breaker.try_acquire().unwrap().success();
+        clock.advance(secs(50));
+        let of_the_share: Vec<_> = (0..20).filter_map(|_| breaker.try_acquire().ok()).collect();
+        assert!(of_the_share.len() >= 9);
+        clock.advance(secs(10));
+        of_the_share.into_iter().for_each(Permit::failure);
+        assert_eq!(breaker.state(), State::Closed);
+        assert!(!changes.borrow()[3..].contains(&State::Open), "{:?}", changes.borrow());
+    }
+}
+
+#[test]
 fn ramp_without_calls_ends_by_time() {
     let clock = ManualClock::new();
     let changes = RefCell::new(Vec::new());
@@ -209,6 +230,13 @@ fn rest_of_a_probe_counts() {
     assert_eq!(breaker.state(), State::Returning);
     stream.failure();
     assert_eq!(breaker.state(), State::Open);
+}
+
+#[test]
+fn unlimited_quota_needs_no_ramp() {
+    assert_eq!(RAMP.quota_at(Quota::UNLIMITED, Duration::ZERO), Quota::UNLIMITED);
+    let nothing = RAMP.quota_at(Quota::per_second(0).burst(1_000), secs(15));
+    assert_eq!((nothing.limit(), nothing.burst_size()), (0, 10));
 }
 
 #[test]

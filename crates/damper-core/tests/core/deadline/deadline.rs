@@ -2,8 +2,9 @@
 
 #[cfg(feature = "std")]
 use damper::DeadlineExceeded;
-use damper::{Deadline, ManualClock};
+use damper::{Clock, Deadline, ManualClock};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::time::Duration;
 
 const SECOND: u128 = 1_000_000_000;
@@ -56,6 +57,39 @@ fn child_leaves_the_margin_to_its_parent() {
     let child = deadline.child(Duration::from_millis(200));
     assert_eq!((child.specified(), child.elapsed()), (Duration::from_millis(1_300), Duration::ZERO));
     assert!(deadline.child(Duration::from_secs(3)).is_expired(), "less time is left than the margin");
+}
+
+/// A clock that advances by a millisecond at each reading.
+struct Advancing(Cell<u64>);
+
+impl Clock for Advancing {
+    fn now(&self) -> u64 {
+        self.0.replace(self.0.get() + 1_000_000)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+#[test]
+fn child_passes_no_later_than_its_parent() {
+    let clock = Advancing(Cell::new(0));
+    let deadline = Deadline::with_clock(Duration::from_secs(2), &clock);
+    let child = deadline.child(Duration::ZERO);
+    clock.0.set(2_000_000_000);
+    assert!(deadline.is_expired());
+    clock.0.set(2_000_000_000);
+    assert!(child.is_expired());
+}
+
+#[test]
+fn utilization_is_a_number_if_the_clock_steps_back() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(1));
+    let deadline = Deadline::with_clock(Duration::ZERO, &clock);
+    clock.step_back(Duration::from_nanos(1));
+    assert_eq!(deadline.utilization().to_bits(), 1.0f64.to_bits());
 }
 
 #[test]

@@ -595,6 +595,38 @@ fn tiers_are_added_up_to_fifteen() {
     assert_eq!(refused.to_string(), "tier 1: limit 2000000 exceeds the maximum 1048574 that the limiter can count");
 }
 
+/// The faster the clock, the fewer bits of a slot are left for tokens.
+#[test]
+fn tiers_accept_the_quota_that_they_were_built_up_to() {
+    let (trial, paid) = (Quota::per_hour(1), Quota::per_hour(1_000));
+    for hertz in [1_000, 1_000_000_000, 2_450_000_000, 5_000_000_000] {
+        let clock = ManualClock::with_frequency(hertz);
+        let builder = || KeyedLimiter::<u64>::builder(trial).tiers([trial], |_| 1).clock(&clock);
+        let limits = builder().up_to(paid).build().unwrap();
+        assert_eq!(limits.add_tier(trial), Ok(2));
+        assert!(limits.check(&1).is_ok());
+        assert_eq!(limits.check(&1).unwrap_err().retry_after(), Some(Duration::from_hours(1)), "{hertz}");
+        for quota in [paid, trial, paid] {
+            assert_eq!(limits.set_tier_quotas([(0, quota), (1, quota), (2, quota)]), Ok(()), "{hertz}");
+        }
+        assert!(limits.check_n(&1, 1_000).is_err());
+        assert!(limits.check_n(&2, 1_000).is_ok());
+        for tier in [0, 2] {
+            limits.set_tier(&(tier + 10), tier as usize).unwrap();
+            assert!(limits.check_n(&(tier + 10), 1_000).is_ok());
+        }
+    }
+
+    let limits = KeyedLimiter::<u64>::builder(trial).clock(ManualClock::new()).build().unwrap();
+    let error = limits.set_quota(paid).unwrap_err();
+    assert_eq!(error, SetQuotaError::TooLarge { tokens: 11_000, most: 2_047 });
+    let counted = KeyedLimiter::<u64>::builder(trial).algorithm::<damper::SlidingCounter>();
+    assert_eq!(
+        counted.up_to(Quota::per_hour(2_000_000)).build().unwrap_err().to_string(),
+        "limit is 2000000, it must be at most 1048574 (for a key, with this algorithm)"
+    );
+}
+
 #[test]
 fn tier_that_was_given_outlasts_retier() {
     let limits = KeyedLimiter::<u64>::builder(Quota::per_second(1)).tiers([Quota::per_second(2)], |_| 0);

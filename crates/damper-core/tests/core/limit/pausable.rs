@@ -8,6 +8,7 @@ use damper::{
 };
 use proptest::prelude::*;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -196,6 +197,40 @@ fn clock_that_steps_back_locks_out_no_longer_than_the_longest_pause() {
     assert_eq!(polite.pause_left(), 10 * SECOND, "the next pause holds");
     clock.0.step_back(40 * SECOND);
     assert_eq!(polite.pause_left(), 50 * SECOND, "no pause exceeds 61 s");
+}
+
+/// A clock that is a tick behind at every other reading.
+struct Unsteady(ManualClock, AtomicU64);
+
+impl Clock for Unsteady {
+    fn now(&self) -> u64 {
+        self.0.now() - self.1.fetch_add(1, Relaxed) % 2
+    }
+
+    fn frequency(&self) -> u64 {
+        self.0.frequency()
+    }
+
+    fn max_step_back(&self) -> u64 {
+        1
+    }
+}
+
+/// A call reads the clock for the pause, and again for the ramp.
+#[test]
+fn ramp_begins_even_if_the_clock_steps_back_to_the_pause() {
+    let clock = Unsteady(ManualClock::new(), AtomicU64::new(0));
+    clock.0.advance(SECOND);
+    let polite = Pausable::with_clock(RateLimiter::with_clock(Quota::UNLIMITED, ManualClock::new()), &clock);
+    let polite = polite.ramp(Ramp::steps(60 * SECOND)).unwrap();
+    polite.pause_for(SECOND);
+    // Up to the first reading at which the pause is over.
+    let mut passed = 0;
+    for _ in 0..4 {
+        clock.0.advance(SECOND / 4);
+        passed += (0..1_000).filter(|_| polite.check().is_ok()).count();
+    }
+    assert!(passed <= 8, "{passed} of the calls passed, a thousandth of those after the pause should");
 }
 
 proptest! {

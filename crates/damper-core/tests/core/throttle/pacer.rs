@@ -496,6 +496,20 @@ fn clock_that_steps_back_ends_a_pause() {
     assert!(pacer.before_call() >= 5 * SECOND, "and times count again");
 }
 
+/// The reading of another thread lies before the begin of the pause.
+#[test]
+fn late_thread_does_not_shorten_the_longest_pause() {
+    let clock = ManualClock::new();
+    clock.advance(10 * HOUR);
+    let pacer = pacer(NoPacing, &clock);
+    pacer.answered(&Hints::REJECTED.retry_after(Some(HOUR)));
+    clock.step_back(SECOND);
+    assert!(pacer.before_call() >= HOUR);
+    pacer.answered(&Hints::REJECTED.retry_after(Some(2 * SECOND)));
+    clock.advance(SECOND);
+    assert!(pacer.before_call() >= HOUR);
+}
+
 /// The clock stands at the time at which its microseconds wrap.
 #[test]
 fn pause_goes_on_where_the_clock_wraps() {

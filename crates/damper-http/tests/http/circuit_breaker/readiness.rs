@@ -315,8 +315,7 @@ fn readiness_refusal_equals_the_calls_refusal() {
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
     let refusal = || {
         let refusal = breaker.refusal();
-        assert_eq!(Gate::refusal(&breaker), refusal);
-        assert_eq!(Gate::refusal(&&*breaker), refusal);
+        assert_eq!([Gate::refusal(&breaker), Gate::refusal(&&*breaker)], [refusal; 2]);
         let head = request();
         let call = breaker.ask(&Head::of(&head)).into_result();
         assert_eq!(call.as_ref().err().copied(), refusal);
@@ -335,6 +334,8 @@ fn readiness_refusal_equals_the_calls_refusal() {
     assert_eq!(refusal().unwrap().retry_after(), None, "a probe is in flight");
     clock.advance(COOLDOWN * 2);
     assert_eq!(breaker.refusal().unwrap().retry_after(), Some(COOLDOWN), "half-open for too long");
+    assert_eq!([Gate::refusal(&breaker), Gate::refusal(&&*breaker)], [None; 2], "only a call opens it");
+    assert!(breaker.try_acquire().is_err());
     assert_eq!(refusal().unwrap().retry_after(), Some(COOLDOWN), "open again");
     breaker.metrics_only();
     assert_eq!(refusal(), None, "only measured");
