@@ -29,6 +29,11 @@ struct Memory {
     ask_from: u64,
     /// The tokens to charge with the next command.
     charge: u64,
+    /// The charges of commands without a reply, which the server may have booked.
+    ///
+    /// They are charged again after the server has replied. Otherwise each command would book them once more while the
+    /// server gets the commands and the replies are lost.
+    doubtful: u64,
     /// The instant in ns at which this process's share is full.
     share_full: u128,
     /// The last reply before the outage in which `charged` was counted, in µs of the local time.
@@ -97,9 +102,18 @@ impl Bucket {
         let mut memory = self.memory();
         let charge = core::mem::take(&mut memory.charge);
         if charge > 0 {
-            self.owe(false);
+            self.owe(memory.doubtful > 0);
         }
         (memory.seen, charge)
+    }
+
+    /// Adds the charge of a command without a reply, which the server may have booked.
+    pub(super) fn doubt(&self, tokens: u64) {
+        if tokens > 0 {
+            let mut memory = self.memory();
+            memory.doubtful = memory.doubtful.saturating_add(tokens);
+            self.owe(true);
+        }
     }
 
     /// Adds tokens to charge with the next command.
@@ -111,11 +125,13 @@ impl Bucket {
         }
     }
 
-    /// Remembers the level of a reply.
+    /// Remembers the level of a reply, and lets the next command carry the charges of those without one.
     ///
     /// The server made it at its time `replied`, and the command was sent at the local time `sent`. `refused` says whether this bucket refused the command.
     pub(super) fn see(&self, level: &Level, terms: &Terms, replied: u64, sent: u64, refused: bool) {
         let mut memory = self.memory();
+        let doubtful = core::mem::take(&mut memory.doubtful);
+        memory.charge = memory.charge.saturating_add(doubtful);
         if level.version > memory.seen.version || memory.seen.full_at <= replied {
             memory.seen = level.seen();
         }

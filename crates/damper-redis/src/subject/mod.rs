@@ -29,7 +29,7 @@
 //!
 //! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel
 //!   the command. The task reports the outcome to exactly one of [`Subject::replied`], [`Subject::lost`],
-//!   [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
+//!   [`Subject::undeliverable`], [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
 //! - Each subject with work to do has a second task. This one calls [`Subject::due`] after each outcome, and at each
 //!   time that [`NextStep::At`] names. It ends when `due` returns [`NextStep::Nothing`]. The caller starts it again
 //!   with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
@@ -428,6 +428,8 @@ impl<C: Clock> Subject<C> {
     pub fn retire(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         ledger.give_back_ended(u64::MAX);
+        // No later command can carry them.
+        ledger.bookings.repeat_doubtful();
         if ledger.mode == Mode::Leasing {
             ledger.stop_leasing();
             return Some(self.request(&mut ledger, 0));

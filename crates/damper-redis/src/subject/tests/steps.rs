@@ -259,21 +259,66 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
 
+/// A late reply says that the command had no effect, so its charge goes with the next one at once.
 #[test]
 fn charge_is_sent_until_it_is_acknowledged() {
     let mut pair = Pair::new(terms(10, 5));
     assert!(matches!(pair.subject.charge(3), NextStep::At(_)));
-    let dispatch = pair.asked(1);
-    assert_eq!(carried(&dispatch), (3, 0));
-    pair.subject.lost(*dispatch);
     let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None, counted: Vec::new() };
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
     assert_eq!(pair.subject.replied(*dispatch, &late), Outcome::Late);
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
+    pair.subject.lost(*dispatch);
+    // The server may have the charge, so it waits for a reply. A command without a check brings one.
+    let NextStep::At(tick) = pair.subject.due() else { panic!("a charge is pending") };
+    assert!(tick.div_ceil(1_000) - pair.now <= 101 * MILLISECOND);
+    pair.wait(101 * MILLISECOND);
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("it is time") };
+    assert_eq!(carried(&dispatch), (0, 0));
     let _ = pair.run(*dispatch);
-    assert_eq!(carried(&pair.asked(1)), (0, 0));
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("the server answers") };
+    assert_eq!(carried(&dispatch), (3, 0));
+    let _ = pair.run(*dispatch);
+    assert!(matches!(pair.subject.due(), NextStep::Nothing) && pair.subject.is_settled());
+}
+
+/// Each command may reach the server although its reply does not reach this process in time.
+#[test]
+fn charge_without_a_reply_is_booked_twice_at_most() {
+    let endings = [Subject::lost, Subject::cancelled];
+    for end in endings {
+        let mut pair = Pair::new(terms(10, 5));
+        let _ = pair.subject.charge(3);
+        let mut booked = 0;
+        for _ in 0..20 {
+            pair.wait(SECOND);
+            let dispatch = match pair.subject.due() {
+                NextStep::Send(probe) => probe,
+                NextStep::At(_) | NextStep::Nothing => pair.asked(1),
+            };
+            booked += carried(&dispatch).0;
+            let _ = pair.server.run(dispatch.command(), 0, pair.now);
+            end(&pair.subject, *dispatch);
+        }
+        assert_eq!(booked, 3, "without a reply it is not booked again");
+        for _ in 0..5 {
+            pair.wait(SECOND);
+            let dispatch = pair.asked(1);
+            booked += carried(&dispatch).0;
+            let _ = pair.run(*dispatch);
+        }
+        assert_eq!(booked, 6);
+    }
+}
+
+#[test]
+fn last_command_carries_every_charge() {
+    let pair = Pair::new(terms(10, 5));
+    let _ = pair.subject.charge(3);
+    pair.subject.lost(*pair.asked(1));
+    assert_eq!(pair.subject.retire().map(|dispatch| carried(&dispatch)), Some((3, 0)));
 }
 
 #[test]
