@@ -53,6 +53,24 @@ pub(super) struct Lack {
     pub(super) full_in: u64,
 }
 
+impl Memory {
+    /// Returns what a call of `cost` tokens lacks by the last reply.
+    fn lack(&self, terms: &Terms, cost: u32, now: u64) -> Option<Lack> {
+        let full_in = self.full_at.saturating_sub(now);
+        // The debt in parts of a token, of which there are q: below 2^64 · 2^43.
+        let (p, q) = (u128::from(terms.rate.tokens()), u128::from(terms.rate.micros()));
+        let debt = u128::from(full_in) * p;
+        let missing = debt.saturating_sub(u128::from(terms.burst.saturating_sub(cost)) * q);
+        if missing == 0 {
+            return None;
+        }
+        // At most the burst.
+        let left = u128::from(terms.burst).saturating_sub(debt.div_ceil(q)) as u32;
+        let wait = u64::try_from(missing.div_ceil(p.max(1))).unwrap_or(u64::MAX);
+        Some(Lack { left, wait, full_in })
+    }
+}
+
 impl Bucket {
     pub(super) fn new(shares_from: u64) -> Self {
         Self { memory: Mutex::default(), is_owed: AtomicBool::new(false), shares_from }
@@ -76,25 +94,21 @@ impl Bucket {
 
     /// Returns what a call of `cost` tokens lacks at the local time `now`, if the server need not be asked.
     ///
-    /// Now and then one call passes, because other processes give tokens back.
+    /// Now and then one call may ask, because other processes give tokens back. A call that does so notes it with [`ask`](Self::ask).
     pub(super) fn lack(&self, terms: &Terms, cost: u32, now: u64) -> Option<Lack> {
+        let memory = self.memory();
+        memory.lack(terms, cost, now).filter(|_| now < memory.ask_from)
+    }
+
+    /// Notes at the local time `now` that a call of `cost` tokens asks the server.
+    ///
+    /// If it lacks tokens by the last reply, other calls are refused without asking for a while. Calls that looked at the same time
+    /// may all ask.
+    pub(super) fn ask(&self, terms: &Terms, cost: u32, now: u64) {
         let mut memory = self.memory();
-        let full_in = memory.full_at.saturating_sub(now);
-        // The debt in parts of a token, of which there are q: below 2^64 · 2^43.
-        let (p, q) = (u128::from(terms.rate.tokens()), u128::from(terms.rate.micros()));
-        let debt = u128::from(full_in) * p;
-        let missing = debt.saturating_sub(u128::from(terms.burst.saturating_sub(cost)) * q);
-        if missing == 0 {
-            return None;
-        }
-        if now >= memory.ask_from {
+        if memory.lack(terms, cost, now).is_some() {
             memory.ask_from = now.saturating_add(SILENCE);
-            return None;
         }
-        // At most the burst.
-        let left = u128::from(terms.burst).saturating_sub(debt.div_ceil(q)) as u32;
-        let wait = u64::try_from(missing.div_ceil(p.max(1))).unwrap_or(u64::MAX);
-        Some(Lack { left, wait, full_in })
     }
 
     /// Returns the last sighting, and the charge for the next command, which is out of the memory then.
@@ -193,7 +207,9 @@ mod tests {
         assert_eq!(bucket.lack(&slow, 1, 20_000), Some(Lack { left: 0, wait: 80_000, full_in: 980_000 }));
         assert_eq!(bucket.lack(&fast, 1, 20_000), None, "98 tokens of 100 are owed");
         assert_eq!(bucket.lack(&fast, 3, 20_000).map(|lack| lack.wait), Some(10_000));
-        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "one asks");
+        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "one may ask");
+        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "and does not have to");
+        bucket.ask(&slow, 2, SILENCE);
         assert_eq!(bucket.lack(&slow, 2, SILENCE).map(|lack| lack.wait), Some(100_000), "the others do not");
         bucket.see(&level(2, 0), &slow, 8, SILENCE, false);
         assert_eq!(bucket.lack(&slow, 10, SILENCE), None, "tokens came back");

@@ -164,7 +164,11 @@ impl Planned {
             }
         }
         match refused.0 {
-            None => Begun::Open(path),
+            None => {
+                // A refused call asks no bucket, so it leaves this to a call that another bucket does not refuse.
+                path.steps.iter().for_each(|step| step.bucket.ask(&step.terms, step.cost, now));
+                Begun::Open(path)
+            }
             Some((step, denied)) => {
                 self.fleet.counters.denied_locally.add(1);
                 Begun::Done(Err(self.denied(step, denied)))
