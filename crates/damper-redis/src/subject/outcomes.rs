@@ -13,6 +13,8 @@ use damper_core::internal::allowed_on;
 
 /// How long checks of a limit that never refills are denied without asking the server, in µs.
 ///
+/// Their refusal says that the tokens never come.
+///
 /// After that a check asks the server, because another process may have reset the limit.
 const NEVER_FILLED: u64 = 1_000_000;
 
@@ -279,6 +281,11 @@ impl<C: Clock> Subject<C> {
         // ORDERING: Relaxed, because the values publish no other data. Loads without the lock may see older values.
         self.elsewhere.store(remaining.unwrap_or(0), Ordering::Relaxed);
         self.full_at.store(self.scale.ticks(full_at), Ordering::Relaxed);
+        for (debt, (terms, level)) in self.debts.iter().zip(limits()) {
+            let repaid_in = || level.retry_after(terms, terms.burst, reply.now).map_or(u64::MAX, micros_of);
+            let value = if terms.rate.tokens() == 0 { level.owed } else { now.saturating_add(repaid_in()) };
+            debt.store(value, Ordering::Relaxed);
+        }
     }
 }
 
