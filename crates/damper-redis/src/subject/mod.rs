@@ -364,19 +364,22 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return NextStep::Send(self.request(ledger, 0));
         }
-        // The lease is renewed before its tokens expire. The request also carries the charges and refunds not sent yet,
-        // so it is sent earlier if these are due earlier.
-        let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
-        if !ledger.bookings.is_empty() {
-            renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
-        }
-        if is_time && (held <= ledger.low || now >= renew_from) {
+        // The lease is renewed before its tokens expire.
+        let renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
+        // The request also carries the charges and refunds not sent yet. They wait for the budget, but not until the
+        // limit may have refilled tokens.
+        let book_from = if ledger.bookings.is_empty() {
+            u64::MAX
+        } else {
+            ledger.booked_since.saturating_add(IDLE).max(ledger.budget.next_from())
+        };
+        if now >= book_from || is_time && (held <= ledger.low || now >= renew_from) {
             let target = ledger.target(&self.plan, 1, now);
             return NextStep::Send(self.request(ledger, target));
         }
         // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
-        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.request_from()) }
+        self.at(book_from.min(if is_time { idle_from.min(renew_from) } else { ledger.request_from() }))
     }
 
     /// Charges tokens that were used without being taken.

@@ -195,6 +195,29 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(late <= 200 * MILLISECOND, "{late} µs");
 }
 
+/// The next request for tokens of an exhausted limit is seconds away.
+///
+/// Charges and refunds do not wait for it.
+#[test]
+fn process_whose_lease_is_used_up_tells_of_charges_and_refunds_within_200_ms() {
+    for (charge, refund) in [(7, 0), (0, 7)] {
+        let [mut pair, _] = exhausted();
+        pair.wait(400 * MILLISECOND);
+        assert!(!pair.takes(1) && matches!(pair.subject.due(), NextStep::At(_)));
+        let _ = if charge > 0 { pair.subject.charge(charge) } else { pair.subject.refund(refund) };
+        let booked_at = pair.now;
+        let told = loop {
+            match pair.subject.due() {
+                NextStep::Send(dispatch) => break carried(&dispatch),
+                NextStep::At(_) | NextStep::Nothing => pair.wait(MILLISECOND),
+            }
+        };
+        assert_eq!(told, (charge.into(), refund.into()));
+        let late = pair.now - booked_at;
+        assert!(late <= 200 * MILLISECOND, "{late} µs");
+    }
+}
+
 /// Tokens that arrive too late have expired, so a lease would make every check wait for its deadline.
 #[test]
 fn server_that_is_too_slow_for_leases_decides_each_check() {
