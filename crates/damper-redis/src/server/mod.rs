@@ -48,13 +48,19 @@ use core::error::Error;
 use core::hash::BuildHasher;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use damper_core::breaker::State;
-use redis::{RedisError, ToRedisArgs, Value};
+use damper_core::CircuitBreaker;
+use damper_core::breaker::{Permit, State};
+use redis::{RedisError, RedisResult, ToRedisArgs, Value};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
+
+/// How long after its deadline a reply still counts, in µs.
+///
+/// Timers of tokio go in steps of a millisecond, and a busy machine runs a task some milliseconds late.
+const SLACK: u64 = 10_000;
 
 /// The settings of all calls to a server.
 pub(crate) struct ServerSettings {
@@ -149,8 +155,8 @@ impl Server {
 
     /// Runs a command on the keys with these names, which are in this slot, and returns the reply.
     ///
-    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. A call that fails may still have its
-    /// effect, but not after `until`.
+    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. If its task is stopped beyond that, it
+    /// fails although the reply has come. A call that fails may still have its effect, but not after `until`.
     ///
     /// # Cancel safety
     ///
@@ -258,36 +264,61 @@ impl Server {
         parse: impl FnOnce(Value) -> Result<T, E>,
         until: Instant,
     ) -> Result<Answer<T>, Unavailable> {
-        if Handle::try_current().is_err() {
-            return Err(Unavailable::NoRuntime);
-        }
-        let Some(session) = self.link.current() else {
-            self.link.connect_in_background();
-            return Err(Unavailable::NotConnected);
-        };
+        let session = self.session()?;
         let Ok(permit) = shard.breaker.try_acquire() else { return Err(Unavailable::BreakerOpen) };
         let sent = self.now();
         let arguments = arguments(&session);
         let call = session.connection.call(script, keys, &arguments);
-        let error = match timeout_at(until.into(), call).await {
-            Ok(Ok(value)) => match parse(value) {
-                Ok(reply) => {
-                    permit.success();
-                    session.replied();
-                    let received = self.now();
-                    shard.replied(received);
-                    return Ok(Answer { reply, sent, received });
-                }
-                Err(error) => Unavailable::Failed(Arc::new(error)),
-            },
-            Ok(Err(error)) => {
+        let replied = timeout_at(until.into(), call).await.ok().map(|reply| reply.map(parse));
+        let received = self.now();
+        // A timeout polls the call first, so a task that was stopped gets the reply long after the deadline.
+        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
+        self.judge(shard, &session, permit, in_time, received).map(|reply| Answer { reply, sent, received })
+    }
+
+    /// Returns the connection for a call. Starts to connect if there is none.
+    fn session(&self) -> Result<Arc<Session>, Unavailable> {
+        if Handle::try_current().is_err() {
+            return Err(Unavailable::NoRuntime);
+        }
+        self.link.current().ok_or_else(|| {
+            self.link.connect_in_background();
+            Unavailable::NotConnected
+        })
+    }
+
+    /// Returns whether the local time `received` is before the deadline of a call, or only a little later.
+    fn is_in_time(&self, received: u64, until: Instant) -> bool {
+        received <= self.micros(until).saturating_add(SLACK)
+    }
+
+    /// Reports how a call ended to the breaker and the connection, and returns its reply.
+    ///
+    /// `replied` is `None` if no reply came in time.
+    fn judge<T, E: Error + Send + Sync + 'static>(
+        &self,
+        shard: &Shard,
+        session: &Arc<Session>,
+        permit: Permit<&CircuitBreaker>,
+        replied: Option<RedisResult<Result<T, E>>>,
+        received: u64,
+    ) -> Result<T, Unavailable> {
+        let error = match replied {
+            Some(Ok(Ok(reply))) => {
+                permit.success();
+                session.replied();
+                shard.replied(received);
+                return Ok(reply);
+            }
+            Some(Ok(Err(error))) => Unavailable::Failed(Arc::new(error)),
+            Some(Err(error)) => {
                 if ends_a_connection(&error) {
-                    self.link.broke(&session);
+                    self.link.broke(session);
                 }
                 Unavailable::Failed(Arc::new(error))
             }
-            Err(_) => {
-                self.link.timed_out(&session);
+            None => {
+                self.link.timed_out(session);
                 self.timed_out()
             }
         };

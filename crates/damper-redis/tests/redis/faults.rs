@@ -235,6 +235,27 @@ async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
     until("the charge", async || charged() >= by_policy).await;
 }
 
+/// All of its takes would otherwise be admitted at once when it runs again.
+#[tokio::test]
+async fn reply_that_waits_for_a_stopped_process_is_late() {
+    let fake = Fake::start(1_000);
+    let millis = Duration::from_millis;
+    let builder = builder(&fake.url()).deadline(millis(300)).leasing(Leasing::Never).when_down(WhenDown::Closed);
+    let limiter = builder.build().await.unwrap();
+    assert!(limiter.check().await.is_ok());
+    fake.set_delay(millis(50));
+    let check = |limiter: RedisLimiter| async move { limiter.check().await.is_ok() };
+    let checks: Vec<_> = (0..3).map(|_| tokio::spawn(check(limiter.clone()))).collect();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(millis(700));
+    for check in checks {
+        assert!(!check.await.unwrap(), "the deadline has passed");
+    }
+    assert!(fake.tokens() < 999, "the server had decided in time");
+}
+
 /// Each key that was allowed something has a charge to tell, for as long as it is kept.
 #[tokio::test]
 async fn flood_of_keys_leaves_no_tasks_while_the_server_is_gone() {
