@@ -46,6 +46,7 @@ use crate::limiter::{Eviction, LastError, Unavailable};
 use crate::script::{Command, Frame, Keys, Reply, SOURCE, Status};
 use core::error::Error;
 use core::hash::BuildHasher;
+use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use damper_core::CircuitBreaker;
@@ -61,6 +62,11 @@ use tokio::time::timeout_at;
 ///
 /// Timers of tokio go in steps of a millisecond, and a busy machine runs a task some milliseconds late.
 const SLACK: u64 = 10_000;
+
+/// How long a beat waits for its reply, if the deadline of a call is shorter.
+///
+/// A policy divides the quota by the number of processes. So that has to be known even if the server is too slow for checks.
+const BEAT_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The settings of all calls to a server.
 pub(crate) struct ServerSettings {
@@ -209,13 +215,37 @@ impl Server {
     }
 
     /// Reports this process to the server, and returns the number of processes and the marker.
-    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> Result<Beat, Unavailable> {
+    ///
+    /// The second result says whether the server answered as fast as a call needs it. A later reply still has the number, but it
+    /// counts as a failure for the breaker, and an open breaker stops no beat.
+    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> (Option<Beat>, Result<(), Unavailable>) {
         let (_, shard) = self.shard(keys.slot());
         let names = [keys.processes(), keys.marker().to_owned()];
-        let arguments = |_: &Session| vec![member.to_owned(), length.to_string()];
-        let until = Instant::now() + self.deadline;
-        let answer = self.run(shard, &self.beat, &names, arguments, Beat::parse, until).await;
-        answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
+        let arguments = [member.to_owned(), length.to_string()];
+        let session = match self.session() {
+            Ok(session) => session,
+            Err(error) => {
+                self.note(&error);
+                return (None, Err(error));
+            }
+        };
+        let permit = shard.breaker.try_acquire();
+        let sent = Instant::now();
+        let until = sent + self.deadline;
+        let mut call = pin!(session.connection.call(&self.beat, &names, &arguments));
+        let replied = timeout_at(until.into(), call.as_mut()).await.ok().map(|reply| reply.map(Beat::parse));
+        let received = self.now();
+        let mut beat = if let Some(Ok(Ok(beat))) = &replied { Some(*beat) } else { None };
+        let is_pending = replied.is_none();
+        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
+        let judged = match permit {
+            Ok(permit) => self.judge(shard, &session, permit, in_time, received).map(drop),
+            Err(_) => Err(Unavailable::BreakerOpen),
+        };
+        if is_pending && let Ok(Ok(value)) = timeout_at((sent + BEAT_DEADLINE).into(), call).await {
+            beat = Beat::parse(value).ok();
+        }
+        (beat, judged.inspect_err(|error| self.note(error)))
     }
 
     /// Runs a command that takes nothing of the keys with these names, and the first beat.

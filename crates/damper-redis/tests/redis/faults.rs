@@ -235,6 +235,28 @@ async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
     until("the charge", async || charged() >= by_policy).await;
 }
 
+/// The number of processes divides the quota, so an old number would admit more than the quota.
+#[tokio::test]
+async fn processes_are_counted_though_every_check_is_late() {
+    let fake = Fake::start(1_000_000);
+    let millis = Duration::from_millis;
+    let limiter = builder(&fake.url()).deadline(millis(5)).leasing(Leasing::Never).build().await.unwrap();
+    assert_eq!(limiter.status().processes, 1);
+    fake.set_delay(millis(30));
+    until("policy in force", async || {
+        _ = limiter.check().await;
+        limiter.status().policy.is_some()
+    })
+    .await;
+    fake.set_processes(4);
+    until("the number of processes", async || {
+        _ = limiter.check().await;
+        limiter.status().processes == 4
+    })
+    .await;
+    assert!(limiter.status().policy.is_some(), "a beat that is late for a check does not make the server decide");
+}
+
 /// All of its takes would otherwise be admitted at once when it runs again.
 #[tokio::test]
 async fn reply_that_waits_for_a_stopped_process_is_late() {
