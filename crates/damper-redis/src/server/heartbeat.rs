@@ -68,9 +68,9 @@ impl Heartbeat {
         fleet: &Fleet,
         names: &[String],
         look: &Command,
-        timeout: Duration,
+        until: Instant,
     ) -> Result<(), ConnectError> {
-        if let Some(beat) = fleet.server.try_scripts(&self.keys, names, look, &self.member, LENGTH, timeout).await? {
+        if let Some(beat) = fleet.server.try_scripts(&self.keys, names, look, &self.member, LENGTH, until).await? {
             learn(fleet, &mut BeatHistory::default(), beat);
         }
         Ok(())

@@ -122,9 +122,9 @@ impl Server {
         }
     }
 
-    /// Connects once.
-    pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
-        self.link.connect().await
+    /// Connects once, within this time.
+    pub(crate) async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+        self.link.connect(within).await
     }
 
     /// Returns the address of the server, or of a cluster's servers.
@@ -250,7 +250,7 @@ impl Server {
 
     /// Runs a command that takes nothing of the keys with these names, and the first beat.
     ///
-    /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply within `timeout`, or an error
+    /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply before `until`, or an error
     /// that another attempt may not meet.
     ///
     /// # Errors
@@ -263,10 +263,9 @@ impl Server {
         command: &Command,
         member: &str,
         length: u64,
-        timeout: Duration,
+        until: Instant,
     ) -> Result<Option<Beat>, ConnectError> {
         let Some(session) = self.link.current() else { return Ok(None) };
-        let until = Instant::now() + timeout;
         let trial = async |script: &Script, keys: &[String], arguments: &[String]| match timeout_at(
             until.into(),
             session.connection.call(script, keys, arguments),

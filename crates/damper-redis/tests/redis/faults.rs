@@ -375,6 +375,21 @@ async fn build_says_why_there_is_no_server() {
 }
 
 #[tokio::test]
+async fn build_waits_no_longer_than_the_connect_timeout() {
+    let fake = Fake::start(1);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    let begun = Instant::now();
+    let build = builder(&fake.url()).connect_timeout(Duration::from_secs(2)).build();
+    let silence = async {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        fake.set(Mode::Silent);
+    };
+    let (built, ()) = tokio::join!(build, silence);
+    assert!(matches!(built, Err(RedisLimiterError::Unreachable { .. })), "{built:?}");
+    assert!(begun.elapsed() < Duration::from_millis(2_900), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
 async fn server_that_refuses_is_asked_once_and_named_with_its_reason() {
     let errors = [
         ("AUTH", "WRONGPASS invalid password", "the server does not accept the user name and the password"),
