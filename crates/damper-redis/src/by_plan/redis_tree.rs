@@ -115,7 +115,10 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> RedisTree<LEVELS, DIMENSIONS>
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped before it is ready may have taken its tokens, which then count as used.
+    /// A call that is dropped before it is ready may have taken its tokens, which then count as used. The server also counts them as
+    /// [unsettled](crate::RedisLimiterBuilder::unsettled), and forgets that after two
+    /// [times-to-live](crate::RedisLimiterBuilder::time_to_live) at the latest. The same holds for a call that the
+    /// [policy](crate::WhenDown) decides because the server's reply is late.
     pub fn reserve<K: RedisKey + ?Sized>(
         &self,
         path: &[(&K, [&Plan; DIMENSIONS]); LEVELS],
