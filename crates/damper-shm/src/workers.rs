@@ -114,7 +114,8 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     ///
-    /// The error of `poll` or `waitpid`, which leaves the seats as they are.
+    /// The error of `poll`, which leaves the seats as they are, or that of `waitpid`. The latter means that a worker has died and
+    /// that other code of this process has taken its status: its slots are freed and its seat is vacant then.
     pub fn wait(&mut self) -> io::Result<Option<Exited>> {
         self.wait_until(None)
     }
@@ -144,12 +145,13 @@ impl<'a> Workers<'a> {
         let dead = seats.into_iter().zip(&polled).find(|(_, polled)| !polled.revents().is_empty());
         let Some(seat) = dead.map(|(seat, _)| seat) else { return Ok(None) };
         let Some(worker) = &mut self.seats[place(seat)] else { return Ok(None) };
-        let status = worker.child.wait()?;
+        let status = worker.child.wait();
         let id = worker.child.id();
-        // After the wait: the process can no longer enter or leave. Before another worker has the seat.
+        // The pidfd was readable: the process can no longer enter or leave, also if its status is lost. Before another worker has
+        // the seat.
         self.reclaim(seat);
         self.seats[place(seat)] = None;
-        Ok(Some(Exited { seat, id, status }))
+        Ok(Some(Exited { seat, id, status: status? }))
     }
 
     fn reclaim(&self, seat: Seat) {
@@ -186,10 +188,10 @@ fn poll_within(
     }
 }
 
-    seat.number().into()
-}
 /// Returns where a seat's worker stands in [`Workers::seats`].
 fn place(seat: Seat) -> usize {
+    seat.number().into()
+}
 
 /// Returns the seat that the supervisor gave to this process.
 ///
