@@ -52,6 +52,7 @@ use std::time::Duration;
 /// | when | the client |
 /// |---|---|
 /// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
+/// | such a limit [never](crate::MeshDuration::NEVER) resets | sends, because only a response can say that it changed |
 /// | the service refuses with `RATE_LIMITED` | waits by [`MeshBackoff`] and retries; other calls under that limit wait too |
 /// | such a refusal has no `retry_after` | retries after the backoff of the [`Retry`], and at least 100 ms |
 /// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`ClientError::Paced`], without sending |

@@ -19,6 +19,7 @@ use std::time::Duration;
 /// - A waiting call has a place, which is freed when the call is dropped or gives up. Only a sent call moves the pace.
 ///   Calls that wake in time are sent in order of arrival. A call that wakes late delays no other.
 /// - After its wait a call asks again, so a pause that began meanwhile holds it too.
+/// - A limit that says it never resets holds no call: no wait would help, and only a further response can say that it changed.
 /// - The pause after a refusal ends by time alone. The spacing by usage follows the newest response. A response to an
 ///   older request can only make it slower.
 pub struct ScopePacer<C> {
@@ -260,12 +261,16 @@ impl<C: Clock + Clone> ScopePacer<C> {
         }
     }
 
-    /// Returns the interval, the end and the spread that a usage requires, all zero if enough is left.
+    /// Returns the interval, the end and the spread that a usage requires.
+    ///
+    /// All are zero if enough is left, or if the limit never resets.
     fn spacing(&self, usage: &RateLimitUsage, now: Duration) -> (Duration, Duration, Duration) {
         let resets_in = usage.resets_in.duration();
         match usage.pace(self.threshold) {
-            None => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
-            Some(interval) => (interval, now.saturating_add(resets_in), self.backoff.part_of(resets_in)),
+            Some(interval) if usage.resets_in != MeshDuration::NEVER => {
+                (interval, now.saturating_add(resets_in), self.backoff.part_of(resets_in))
+            }
+            _ => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
         }
     }
 
