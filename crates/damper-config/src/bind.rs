@@ -211,7 +211,7 @@ struct Given {
 }
 
 /// The key by which a JSON file names its schema.
-const SCHEMA: &str = "$schema";
+pub(crate) const SCHEMA: &str = "$schema";
 
 impl<T: Tree> Binder<'_, T> {
     fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
