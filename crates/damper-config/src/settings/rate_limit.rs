@@ -333,12 +333,17 @@ impl RateLimitSettings {
 
     /// Builds a sliding counter for all requests together, whatever the `algorithm` is.
     ///
+    ///
+    /// It has no room for large changes: a reload that changes the rate or the burst by more than 1,000 times may need a restart.
     /// # Errors
     ///
     /// [`OutOfRange`], never if the algorithm is `sliding_counter`.
     pub fn sliding_counter(&self) -> Result<RateLimiter<SlidingCounter>, OutOfRange> {
         let counter = SlidingCounter::new(self.effective_quota())?.aligned_to(self.alignment);
         Ok(RateLimiter::with_algorithm(counter, Monotonic))
+    ///
+    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
+    /// [`leaky_bucket`](Self::leaky_bucket).
     }
 
     /// Builds a sliding log for all requests together, whatever the `algorithm` is.
@@ -346,6 +351,9 @@ impl RateLimitSettings {
     /// It allocates 8 bytes for each request of a window.
     ///
     /// # Errors
+    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
+    /// [`leaky_bucket`](Self::leaky_bucket).
+    ///
     ///
     /// [`OutOfRange`], never if the algorithm is `sliding_log`.
     pub fn sliding_log(&self) -> Result<RateLimiter<SlidingLog>, OutOfRange> {
