@@ -946,6 +946,32 @@ async fn samples_have_refusals_keys_and_percentiles() {
     assert!(last["series"].as_array().unwrap().contains(&counted), "{last}");
 }
 
+/// A source with a total.
+struct Total(u64);
+
+impl Source for Total {
+    fn read(&self, readings: &Readings<'_>) {
+        readings.record_number(&damper::metrics::catalogue::HEDGE_REQUESTS, self.0);
+    }
+}
+
+/// An exporter of the program writes totals into the recorder too, as of its last scrape.
+#[tokio::test]
+async fn total_that_is_also_exported_is_in_a_sample_once_with_its_present_value() {
+    let counts = LiveRecorder::new();
+    let exporter = |total| damper::metrics::Exporter::new().register("search", Total(total));
+    metrics::with_local_recorder(&counts, || {
+        exporter(5).record();
+        damper::metrics::Exporter::new().register("elsewhere", Total(3)).record();
+    });
+    let address = serve(quick().recorder(&counts).source("search", Total(7)).build().unwrap()).await;
+    let sample = Events::open(address).await.sample().await;
+    let mut series = sample["series"].as_array().unwrap().clone();
+    series.sort_by_key(ToString::to_string);
+    let total = |hedge: &str, total: f64| serde_json::json!(["damper_hedge_requests_total", { "hedge": hedge }, total]);
+    assert_eq!(series, [total("elsewhere", 3.0), total("search", 7.0)]);
+}
+
 #[test]
 fn settings_out_of_range_are_refused() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(5)));
