@@ -210,7 +210,8 @@ impl LivePage {
     ///
     /// The request has the method `GET`, or that in the header `damper-method`, this path, and the query and headers of the request for the
     /// explanation. Its peer is the address in `damper-client`. The answer is the [JSON](Explanation::to_json) of the explanation, or its text
-    /// with `Accept: text/plain`. Whoever may look may ask. Nothing is taken, however often.
+    /// with `Accept: text/plain`. Whoever may look may ask. Nothing is taken, however often. Characters of the name that a path cannot have
+    /// are encoded in it: `my%20api` is the stack `my api`.
     ///
     /// ```text
     /// $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
-use damper::http::{PeerAddress, PerClient, PerHost, RateLimitLayer, ReaderStalled, Single};
+use damper::http::{Head, PeerAddress, PerClient, PerHost, RateLimitLayer, ReaderStalled, Single};
 use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken};
 use damper::metrics::{Readings, Source};
 use damper::shadow::Shadowed;
@@ -1038,8 +1038,9 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         }),
     );
     let explained = stack.clone();
-    let page = quick().explain("api", move |head| explained.explain(head)).build().unwrap();
-    let address = serve(page).await;
+    let unlimited = |head: &Head<'_>| damper::http::server_stack().explain(head);
+    let page = quick().explain("api", move |head| explained.explain(head)).explain("my api/50%", unlimited);
+    let address = serve(page.build().unwrap()).await;
     let ask = |path: &str, headers: &[(&'static str, &str)]| {
         let mut request = request("GET", address, path, "");
         for (name, value) in headers {
@@ -1078,6 +1079,9 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         ("/damper/explain/other/", &[][..], 404),
         ("/damper/explain", &[], 404),
         ("/damper/explain/api/", &[("damper-client", "someone")], 400),
+        ("/damper/explain/my%20api%2f50%25/", &[], 200),
+        ("/damper/explain/my%20api%2f50%/", &[], 200),
+        ("/damper/explain/my%20api/50%25/", &[], 404),
         ("/damper/explain/api/", &[("damper-method", "G T")], 400),
     ] {
         assert_eq!(ask(path, headers).await.0, status, "{path} {headers:?}");
