@@ -97,8 +97,8 @@ pub struct Sent(u64);
 /// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Sends the request now.
-    Send(Sent),
+    /// Takes its turn by [`Turn::send`], once it can be sent at once.
+    Due,
     /// Waits this long, and asks again.
     Wait(Duration),
     /// Gives up, because the call does not accept this wait.
@@ -215,13 +215,10 @@ impl<C: Clock + Clone> ScopePacer<C> {
         Self { state: Mutex::default(), began, threshold, backoff, seed }
     }
 
-    /// Returns the shortest wait of a call that is made now.
-    ///
-    /// A function's limit may require a longer one.
-    #[cfg(feature = "metrics")]
-    pub fn peek(&self) -> Duration {
+    /// Returns the shortest wait of a call of this function that is made now.
+    pub fn peek(&self, function: &str) -> Duration {
         let now = self.now();
-        self.lock().place(u64::MAX, "", now).at.saturating_sub(now)
+        self.lock().place(u64::MAX, function, now).at.saturating_sub(now)
     }
 
     /// Starts a call.
@@ -311,9 +308,12 @@ impl<C: Clock + Clone> Turn<'_, C> {
         let mut state = pacer.lock();
         let place = state.place(joined.unwrap_or(u64::MAX), function, now);
         let wait = place.at.saturating_sub(now);
-        if wait.is_zero() || wait > longest {
+        if wait.is_zero() {
+            return Next::Due;
+        }
+        if wait > longest {
             joined.take().map(|joined| state.waiting.remove(&joined));
-            return if wait.is_zero() { Next::Send(state.send(function, now)) } else { Next::GiveUp(wait) };
+            return Next::GiveUp(wait);
         }
         let number = *joined.get_or_insert_with(|| {
             state.joined += 1;
@@ -323,6 +323,20 @@ impl<C: Clock + Clone> Turn<'_, C> {
         let due = place.at.saturating_add(drawn(room, pacer.seed.hash_one((number, now))));
         state.waiting.insert(number, Waiting { function: (*function).into(), due });
         Next::Wait(due.saturating_sub(now))
+    }
+
+    /// Takes the turn of a call that is sent now, which moves the pace of all others.
+    ///
+    /// Returns `None` if the call is not due any more, because another one was sent. Then it asks again.
+    pub fn send(&mut self) -> Option<Sent> {
+        let Self { pacer, function, joined } = self;
+        let now = pacer.now();
+        let mut state = pacer.lock();
+        if state.place(joined.unwrap_or(u64::MAX), function, now).at > now {
+            return None;
+        }
+        joined.take().map(|joined| state.waiting.remove(&joined));
+        Some(state.send(function, now))
     }
 }
 
