@@ -277,6 +277,17 @@ async fn silent_service_is_no_stalled_reader() {
     assert_eq!(live.count(), 0);
 }
 
+/// A limit that is absent has no slots that a slow reader could hold.
+#[tokio::test(start_paused = true)]
+async fn absent_limit_cuts_no_body_off() {
+    let live = Live::default();
+    let layer = ConcurrencyLayer::new(None::<Arc<Bulkhead>>).stall_limit(STALL);
+    let mut body = respond(layer.layer(service_fn(handler(&live, [Some("first"), Some("second")]))), request()).await;
+    tokio::time::sleep(STALL * 2).await;
+    assert_eq!(live.count(), 1);
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+}
+
 /// The reader takes the whole body, and writes it for longer than the limit.
 #[tokio::test(start_paused = true)]
 async fn whole_body_is_not_cut_off() {
