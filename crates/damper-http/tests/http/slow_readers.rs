@@ -343,6 +343,21 @@ async fn reader_learns_that_the_deadline_has_passed() {
     assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().specified(), DEADLINE);
 }
 
+/// The service's body, which would have woken it, is dropped.
+#[tokio::test]
+async fn deadline_wakes_the_reader_that_waits_for_data() {
+    let live = Live::default();
+    let service = ConcurrencyLayer::bulkhead(1).layer(service_fn(handler(&live, [Some("first"), None])));
+    let mut with_deadline = request();
+    with_deadline.extensions_mut().insert(Deadline::after(DEADLINE));
+    let mut body = respond(service, with_deadline).await;
+    body.frame().await.unwrap().unwrap();
+    let reader = tokio::spawn(async move { body.frame().await.unwrap().unwrap_err() });
+    eventually("the reader is woken", || reader.is_finished()).await;
+    let error = reader.await.unwrap();
+    assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().specified(), DEADLINE);
+}
+
 /// A client that reads on after the deadline must not take the response for a whole one.
 #[tokio::test]
 async fn response_that_was_cut_off_has_no_last_chunk() {
