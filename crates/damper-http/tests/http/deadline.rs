@@ -431,6 +431,28 @@ async fn client_sends_nothing_once_the_deadline_has_passed() {
     assert!(exceeded.elapsed() >= SHORT);
 }
 
+/// A call that waited for a slot names the time that is left then.
+#[tokio::test]
+async fn client_sends_the_time_left_after_a_wait() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let held = pool.try_acquire_owned().unwrap();
+    let sent = Mutex::new(0);
+    let service = ServiceBuilder::new()
+        .layer(client(Duration::from_secs(2)))
+        .layer(ClientConcurrencyLayer::new(pool).waiting(LONG))
+        .service_fn(|request: Request<Empty<Bytes>>| {
+            *sent.lock().unwrap() = request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap();
+            ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+        });
+    let free = async {
+        tokio::time::sleep(HEAD).await;
+        drop(held);
+    };
+    let (response, ()) = tokio::join!(service.oneshot(request(None)), free);
+    assert!(response.is_ok());
+    assert!((1_000..=1_700).contains(&*sent.lock().unwrap()), "{sent:?}");
+}
+
 /// A wait that leaves the server no time is refused at once, although it would end before the deadline.
 #[tokio::test]
 async fn no_wait_of_a_client_reaches_into_the_margin() {
