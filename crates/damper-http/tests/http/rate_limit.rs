@@ -344,6 +344,20 @@ async fn reset_of_a_refusal_is_the_time_until_all_tokens_are_there() {
     assert_eq!(response.headers()["x-ratelimit-reset"], "60");
 }
 
+/// A set of windows reports each of them as the window does alone.
+#[tokio::test]
+async fn policy_of_a_set_of_windows_is_the_same_on_refusals() {
+    let quotas = [Quota::per_second(100), Quota::per_minute(2).burst(9)];
+    let windows = LimitSet::with_algorithms(quotas.map(FixedWindow::new), Arc::new(ManualClock::new()));
+    let layer = RateLimitLayer::new(Arc::new(windows)).headers(Headers::OnAllResponses);
+    let mut client = Client::of(serve(move |_| layer.layer(service_fn(hello))).await).await;
+    for status in [StatusCode::OK, StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+        let response = client.get("/").await;
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=2;w=60"#, "{status}");
+    }
+}
+
 /// Headers report windows and sets of limits in the same form.
 #[tokio::test]
 async fn windows_and_limit_sets_report_headers() {
