@@ -93,6 +93,20 @@ fn unused_tokens_wake_a_waiting_thread() {
     waiting.join().unwrap();
 }
 
+/// A call that waits needs room for its debt, and tokens that come soon enough.
+#[test]
+fn refused_reservation_succeeds_after_its_wait() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1), &clock);
+    let _waiting: Vec<_> = (0..11).map(|_| limiter.reserve(1).unwrap()).collect();
+    let reserve = || limiter.reserve_within(1, Duration::from_secs(1));
+    assert_eq!(reserve().unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+    clock.advance(Duration::from_millis(9_999));
+    assert_eq!(reserve().unwrap_err().retry_after(), Some(Duration::from_millis(1)));
+    clock.advance(Duration::from_millis(1));
+    assert!(reserve().is_ok());
+}
+
 fn leasing(clock: &ManualClock) -> RateLimiter<LeasingBucket, &ManualClock> {
     let quota = Quota::per_second(10).burst(20).max_debt(30);
     RateLimiter::with_algorithm(LeasingBucket::new(quota, 10).unwrap(), clock)
