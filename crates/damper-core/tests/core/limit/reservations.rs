@@ -107,6 +107,31 @@ fn refused_reservation_succeeds_after_its_wait() {
     assert!(reserve().is_ok());
 }
 
+/// A reservation without a limit took nothing, so it has nothing to give back under a later quota.
+#[test]
+fn reservation_without_a_limit_gives_nothing_back() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::UNLIMITED, &clock);
+    let calls = [(); 3].map(|()| limiter.reserve(5).unwrap());
+    limiter.set_quota(Quota::per_hour(1).burst(5)).unwrap();
+    limiter.check_n(4).unwrap();
+    let [unused, used_more, cancelled] = calls;
+    unused.settle(0);
+    assert!(!cancelled.cancel());
+    assert_eq!(limiter.peek().remaining(), 1);
+    used_more.settle(6);
+    assert_eq!(limiter.peek().remaining(), 0, "the excess is charged");
+
+    let limiter = leasing(&clock);
+    let mut lease = limiter.lease(4).unwrap();
+    limiter.set_quota(Quota::UNLIMITED).unwrap();
+    let call = lease.reserve(5).unwrap();
+    limiter.set_quota(Quota::per_hour(1).burst(20)).unwrap();
+    limiter.drain();
+    call.settle(0);
+    assert_eq!((limiter.peek().remaining(), lease.held()), (0, 4));
+}
+
 fn leasing(clock: &ManualClock) -> RateLimiter<LeasingBucket, &ManualClock> {
     let quota = Quota::per_second(10).burst(20).max_debt(30);
     RateLimiter::with_algorithm(LeasingBucket::new(quota, 10).unwrap(), clock)
