@@ -272,6 +272,10 @@ impl<A> Table<A> {
 
     /// Vacates all slots and clears all shared words, so that no key owes anything.
     pub(super) fn clear(&self) {
+        // The shared words come first. A key that gets a slot takes its debt in shared words along, so in the other
+        // order a key could take such a debt to a slot that is vacated already. A slot's debt never moves to a shared
+        // word.
+        self.shared.clear_all(&self.tiers);
         for slot in self.slots.iter() {
             let spin_wait = SpinWait::new();
             while slot.owner().is_some() {
@@ -291,7 +295,6 @@ impl<A> Table<A> {
                 spin_wait.spin();
             }
         }
-        self.shared.clear_all(&self.tiers);
     }
 }
 
