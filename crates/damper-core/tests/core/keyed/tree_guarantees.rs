@@ -173,6 +173,41 @@ fn a_guarantee_of_a_guarantee_that_was_borrowed_past_gets_nothing_back() {
     assert_eq!(tree.peek(&path)[0][0].remaining(), 5);
 }
 
+/// A guarantee may be refilled while a call decides. No refusal then says that the call can never pass.
+#[test]
+fn a_guarantee_that_is_refilled_during_a_call_lets_it_pass() {
+    #[derive(Default)]
+    struct Stepping {
+        now: AtomicU64,
+        step: AtomicU64,
+    }
+    impl Clock for Stepping {
+        fn now(&self) -> u64 {
+            self.now.fetch_add(self.step.load(Relaxed), Relaxed)
+        }
+        fn frequency(&self) -> u64 {
+            1_000
+        }
+    }
+    let mut allowed = 0;
+    for early in 0..20 {
+        let clock = Arc::new(Stepping::default());
+        let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.95);
+        let tree = builder.clock(Arc::clone(&clock)).build().unwrap();
+        let (own, all) = (plan(Quota::per_second(1).burst(10)), plan(Quota::per_second(100)));
+        let path = [(&1, [&own]), (&0, [&all])];
+        tree.check(&path, [8]).unwrap();
+        // The guarantee has the tokens of another call after six seconds.
+        clock.now.store(6_000 - early, Relaxed);
+        clock.step.store(1, Relaxed);
+        match tree.check(&path, [8]) {
+            Ok(_) => allowed += 1,
+            Err(denied) => assert!(denied.retry_after().is_some(), "{denied} {early} ticks too early"),
+        }
+    }
+    assert!((1..20).contains(&allowed), "{allowed}");
+}
+
 /// A team may borrow of an organisation what a user may borrow of the team.
 #[test]
 fn guarantees_of_guarantees_agree_on_what_is_kept() {
