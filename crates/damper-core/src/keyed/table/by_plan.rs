@@ -87,7 +87,8 @@ impl Table<ByPlan> {
         let charge = |_: &PlanClock, level, at| ByPlan::charge(plan, level, at, n);
         loop {
             let in_slot = self.book_in_slot(key, clock, charge);
-            if let Some(booked) = in_slot.or_else(|| self.book_shared(key, clock, || Some(plan.class()), charge)) {
+            if let Some(booked) = in_slot.or_else(|| self.book_without_slot(key, clock, || Some(plan.class()), charge))
+            {
                 return booked;
             }
         }

@@ -524,11 +524,9 @@ impl<A: PerKey> Table<A> {
     /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
     /// has to ask for the tier again. `tier` is called with the key's lock held.
     ///
-    /// The method books nothing in these cases:
-    ///
-    /// - It returns 0 if `when_full` is not `SharedOverflow`.
-    /// - It returns `None` if the key has a slot by now, or if `tier` returns `None`.
-    fn book_shared(
+    /// The method books nothing and returns `None` if the key has a slot by now, if `tier` returns `None`, or if
+    /// another thread intervened.
+    fn book_without_slot(
         &self,
         key: Fingerprint,
         clock: &impl Clock,
@@ -539,7 +537,9 @@ impl<A: PerKey> Table<A> {
         self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
             // Another thread has given the key a slot meanwhile.
             Some(_) => None,
-            None if self.when_full != WhenFull::SharedOverflow => Some(0),
+            None if self.when_full != WhenFull::SharedOverflow => {
+                self.book_in_free_slot(key, share, tier()?, charge, counts, clock)
+            }
             None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, charge, counts, clock)),
         })
     }
@@ -629,15 +629,16 @@ impl<A: UnderQuota> Table<A> {
         self.book_in_slot(key, clock, |line, word, at| A::charge(line, word, at, n))
     }
 
-    /// Books `n` tokens of a key without a slot, and returns what [`book_shared`](Self::book_shared) returns.
-    pub(super) fn charge_shared(
+    /// Books `n` tokens of a key without a slot, and returns what
+    /// [`book_without_slot`](Self::book_without_slot) returns.
+    pub(super) fn charge_without_slot(
         &self,
         key: Fingerprint,
         n: u32,
         clock: &impl Clock,
         tier: impl FnOnce() -> Option<usize>,
     ) -> Option<u32> {
-        self.book_shared(key, clock, tier, |line, word, at| A::charge(line, word, at, n))
+        self.book_without_slot(key, clock, tier, |line, word, at| A::charge(line, word, at, n))
     }
 }
 

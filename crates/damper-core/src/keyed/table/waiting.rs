@@ -207,7 +207,7 @@ impl Table<TokenBucket> {
         match (used.checked_sub(n), origin) {
             (Some(excess), _) => loop {
                 let charged = self.charge_in_slot(key, excess, clock);
-                if charged.or_else(|| self.charge_shared(key, excess, clock, || Some(tier))).is_some() {
+                if charged.or_else(|| self.charge_without_slot(key, excess, clock, || Some(tier))).is_some() {
                     return;
                 }
             },

@@ -210,7 +210,8 @@ where
     /// - A guarantee gets back at most as many tokens as the next level.
     ///
     /// Tokens that were used beyond the costs are booked as debt, even if they are guaranteed to another key. The debt
-    /// is at most [`Quota::max_debt`](crate::Quota::max_debt).
+    /// is at most [`Quota::max_debt`](crate::Quota::max_debt). They are lost if the bucket has no slot and can get none,
+    /// as [`KeyedLimiter::charge`](crate::KeyedLimiter::charge) says.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;

@@ -379,6 +379,25 @@ fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     assert_eq!((limits.len(), limits.evictions()), (4, 0), "no debt was evicted");
 }
 
+/// A charge gives a new key a slot that is free, and books nothing if there is none.
+#[test]
+fn charge_of_a_new_key_takes_only_a_free_slot() {
+    for when_full in [WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let clock = ManualClock::new();
+        let quota = Quota::per_second(1).burst(5);
+        let builder = KeyedLimiter::<u64>::builder(quota).capacity(2).when_full(when_full);
+        let limits = builder.clock(&clock).build().unwrap();
+        for key in 0..4 {
+            assert_eq!((limits.charge(&key, 3), limits.peek(&key).used()), (3, 3), "{when_full:?}");
+        }
+        assert_eq!((limits.charge(&4, 3), limits.len()), (0, 4));
+        clock.advance(Duration::from_secs(3));
+        assert_eq!((limits.charge(&4, 0), limits.peek(&0).remaining(), limits.len()), (0, 5, 4));
+        assert_eq!((limits.charge(&4, 7), limits.peek(&4).used(), limits.peek(&4).debt()), (7, 5, 2));
+        assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
+    }
+}
+
 /// A key that overflowed gets a slot while the table is cleared. It does not take its debt along.
 #[test]
 fn clear_forgets_debts_of_keys_that_get_a_slot_meanwhile() {
