@@ -61,7 +61,8 @@ const SET: usize = if IS_MODEL { 1 } else { 4 };
 /// [`max_debt`](crate::Quota::max_debt), 39 hours at most. The debt of ten bursts that a quota has by default is cut to that.
 ///
 /// Two keys share a bucket if their fingerprints and one of their sets are equal: a newcomer meets such a key with a probability of
-/// 8 in 2^22. Instants circle after 6.5 days, so a key that was idle for exactly so long may be refused for the time of one refill.
+/// 8 in 2^22. Instants circle after 6.5 days, so a key that was idle for exactly so long may be refused. That lasts at most as long
+/// as a burst and the [`max_debt`](crate::Quota::max_debt) take to be refilled, rounded up to a power of two.
 ///
 /// All processes have the same plan: a debt that is deeper than the plan allows counts as old. [`Header`](super::Header) makes sure of it.
 ///
