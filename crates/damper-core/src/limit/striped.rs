@@ -244,7 +244,9 @@ impl<C: Clock> Limiter for Striped<C> {
         self.peek()
     }
 
-    /// Returns what a call of this thread would get: each thread has a stripe of its own, which it asks first.
+    /// Returns what a call of this thread would get.
+    ///
+    /// Each thread has a stripe of its own, which it asks first.
     fn forecast(&self, n: u32) -> Forecast<Denied> {
         let stripe = Stripe(&self.stripes[affinity::preferred_of(self.stripes.len())]);
         if u64::from(n) <= TOKENS.get(stripe.load()) {
