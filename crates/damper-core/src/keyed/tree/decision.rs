@@ -109,6 +109,26 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
+        self.try_take(call, false)
+    }
+
+    /// Takes the costs once more, after a refusal that holds no longer.
+    #[cold]
+    #[inline(never)]
+    fn take_again(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+    ) -> TakeResult<LEVELS, DIMENSIONS> {
+        self.try_take(call, true)
+    }
+
+    #[expect(clippy::inline_always, reason = "`take` is as it was without `take_again`")]
+    #[inline(always)]
+    fn try_take(
+        &self,
+        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+        is_repeated: bool,
+    ) -> TakeResult<LEVELS, DIMENSIONS> {
         let mut outlook = Outlook { fits: true, may_refuse: false, borrows: false };
         let words = self.judge(call, &mut outlook);
         let mut tightest = Tightest::NONE;
@@ -132,7 +152,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         if is_as_judged {
             return Ok((tightest.permission(call.plans, outlook.borrows), taken));
         }
-        self.take_rest(call, &words, outlook, taken, tightest)
+        self.take_rest(call, &words, outlook, taken, tightest, is_repeated)
     }
 
     /// Takes the costs that are not `taken` yet, or gives everything back.
@@ -146,6 +166,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         outlook: Outlook,
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
+        is_repeated: bool,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
         let &Call { buckets, plans, costs } = call;
         // If a word may refuse the call, `take` has taken nothing, so there is nothing to give back.
@@ -180,8 +201,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     Some(taken) => Ok(taken),
                     None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
                 };
-                borrows |= !is_guaranteed[dimension];
-                is_guaranteed[dimension] = true;
+                let borrowed = !core::mem::replace(&mut is_guaranteed[dimension], true);
+                borrows |= borrowed;
                 match answer {
                     Ok((fit, of_word)) => {
                         if !level.is_guarantee {
@@ -194,7 +215,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     }
                     Err(denied) => {
                         let was_there = matches!(judged, Judged::Fits(_));
-                        failed = Some(((denied, (place, dimension)), was_there));
+                        failed = Some(((denied, (place, dimension)), was_there, borrowed));
                         break 'words;
                     }
                 }
@@ -202,11 +223,15 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         }
         match failed {
             None => Ok((tightest.permission(plans, borrows), taken)),
-            Some((refused, was_there)) => {
+            Some((refused, was_there, borrowed)) => {
                 self.roll_back(call, taken);
-                // The tokens given back may bring the call within its guarantee again. So the refusal is determined
-                // anew.
-                Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
+                // The tokens given back, or tokens that came meanwhile, may bring the call within its guarantee again.
+                // So the refusal is determined anew. If there is none any more, the one above says nothing about a
+                // guaranteed call: it may even say that the call exceeds the burst, less what is kept.
+                match self.refusal(call) {
+                    None if borrowed && !is_repeated => self.take_again(call),
+                    now => Err(self.denied(now.unwrap_or(refused), call, was_there)),
+                }
             }
         }
     }

@@ -42,8 +42,11 @@ use core::marker::PhantomData;
 use decision::Call;
 use lines::Lines;
 
-/// 2^64 divided by the golden ratio. Its multiples give a key a different bucket in each dimension.
-const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+/// An odd factor, whose multiples give a key a different bucket in each dimension.
+///
+/// Any odd number of 64 random bits would do, except the one by which [`Fingerprint`] replaces a hash of 0. With that
+/// one, a key with this hash would have one bucket for the first two dimensions.
+const MIXER: u64 = 0xD1B5_4A32_D192_ED03;
 
 /// The [`Level::kept`] that keeps a whole burst for guaranteed calls. Its unit is 2^-31 bursts.
 const KEPT_IN_FULL: u32 = 1 << 31;
