@@ -37,6 +37,10 @@ use core::time::Duration;
 /// [`overloaded`](BulkheadPermit::overloaded) if the service refused the call or it timed out. A permit that is dropped records
 /// nothing.
 ///
+/// If calls are refused and none has ended for 10 s, or four times the [baseline](Self::baseline) if that is longer, the limit lets
+/// in one call more than are in flight, up to its highest value so far. Otherwise calls that hold their slots for long, such as
+/// streams, could fill a limit that fell, and no call could end and raise it again.
+///
 /// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers. It needs
 /// some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
 ///
@@ -409,7 +413,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// Records that a call found no slot free.
     #[cold]
     fn refused(&self, full: BulkheadFull) -> BulkheadFull {
-        self.sampler.saw(full.limit());
+        self.sampler.refused(full.limit(), self.bulkhead.clock(), &self.bulkhead);
         full
     }
 }

@@ -886,6 +886,25 @@ async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     assert_eq!(gate.in_flight(), 0);
 }
 
+/// Twelve calls hold their slots for good, and the others fill a limit of 20, which a probe halves.
+#[test]
+fn gate_serves_on_beside_calls_that_never_end() {
+    let clock = ManualClock::new();
+    let gate = Admission::with_clock(LimitBounds::new(1, 20).unwrap(), &clock);
+    let held: Vec<_> = (0..12).map(|_| gate.try_acquire(REQUEST).unwrap()).collect();
+    let (mut lowest, mut idle) = (20, 0);
+    for _ in 0..60_000 / 14 {
+        let permits: Vec<_> = std::iter::from_fn(|| gate.try_acquire(REQUEST).ok()).collect();
+        idle = if permits.is_empty() { idle + 14 } else { 0 };
+        assert!(idle <= 11_000, "no call was served for {idle} ms at a limit of {}", gate.limit());
+        lowest = lowest.min(gate.limit());
+        clock.advance(14 * MS);
+        permits.into_iter().for_each(AdmissionPermit::success);
+    }
+    assert!(lowest <= 12, "there was no probe");
+    drop(held);
+}
+
 #[test]
 fn bounds_of_an_adaptive_gate_change_while_it_is_used() {
     let gate = Admission::new(LimitBounds::new(1, 100).unwrap());
