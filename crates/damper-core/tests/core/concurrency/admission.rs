@@ -905,6 +905,27 @@ fn gate_serves_on_beside_calls_that_never_end() {
     drop(held);
 }
 
+/// A clock that is a tick earlier with every reading.
+struct Backwards(AtomicU32);
+
+impl Clock for Backwards {
+    fn now(&self) -> u64 {
+        self.0.fetch_sub(1, Ordering::Relaxed).into()
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[test]
+fn call_without_time_left_is_refused_though_the_clock_steps_back() {
+    let gate = Admission::fixed_with_clock(1, Backwards(AtomicU32::new(1_000)));
+    let late = REQUEST.by(&Deadline::with_clock(Duration::ZERO, &ManualClock::new()));
+    let refused = gate.try_acquire(late).map(drop).unwrap_err();
+    assert_eq!(refused.cause(), RefusalCause::Late);
+}
+
 #[test]
 fn bounds_of_an_adaptive_gate_change_while_it_is_used() {
     let gate = Admission::new(LimitBounds::new(1, 100).unwrap());
