@@ -53,8 +53,9 @@ const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 /// reserve + floor · T + ratio · (calls that began in T and in one ttl before)
 /// ```
 ///
-/// across all threads, plus [one free retry](crate::retry::Failure::unprocessed) for each call that never reached the
-/// server. So a server that fails under its load receives at most that part of it again. A busy client can retry
+/// across all threads, plus the free retries of calls that never reached the server. Each such call has at most one as
+/// [unprocessed](crate::retry::Failure::unprocessed) and one as [transparent](crate::retry::Failure::transparent), which
+/// comes last. So a server that fails under its load receives at most that part of it again. A busy client can retry
 /// failures at once, as with Finagle's `RetryBudget` and tower's `TpsBudget`, which are similar. An idle client has the
 /// reserve.
 ///
