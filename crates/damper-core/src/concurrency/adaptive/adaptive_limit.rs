@@ -349,10 +349,15 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         self.sampler.set_bounds(bounds, &self.bulkhead);
     }
 
-    /// Takes over the bounds and the places that were set on another limit.
+    /// Takes over the bounds that were set on another limit, if any were.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(in crate::concurrency) fn take_settings_of(&self, other: &Self) {
+    pub(in crate::concurrency) fn take_bounds_of(&self, other: &Self) {
         self.sampler.take_bounds_of(&other.sampler, &self.bulkhead);
+    }
+
+    /// Takes over the number of places of another limit's queue.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(in crate::concurrency) fn take_queue_of(&self, other: &Self) {
         self.bulkhead.take_queue_of(&other.bulkhead);
     }
 

@@ -107,7 +107,10 @@ impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds) {
-        self.change(|template| template.0.set_bounds(bounds));
+        self.change_setting(
+            |template| template.0.set_bounds(bounds),
+            |template, limit| limit.take_limit_of(&template.0),
+        );
     }
 }
 
@@ -221,7 +224,11 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
         self.status()
     }
 
-    fn take_settings_of(&self, other: &Self) {
-        AdaptiveLimit::take_settings_of(self, other);
+    fn take_limit_of(&self, other: &Self) {
+        self.take_bounds_of(other);
+    }
+
+    fn take_places_of(&self, other: &Self) {
+        self.take_queue_of(other);
     }
 }

@@ -98,7 +98,7 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limit(&self, limit: u32) {
-        self.change(|template| template.0.set_limit(limit));
+        self.change_setting(|template| template.0.set_limit(limit), |template, limit| limit.take_limit_of(&template.0));
     }
 }
 
@@ -160,8 +160,11 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
         self.status()
     }
 
-    fn take_settings_of(&self, other: &Self) {
+    fn take_limit_of(&self, other: &Self) {
         self.set_limit(other.limit());
+    }
+
+    fn take_places_of(&self, other: &Self) {
         self.take_queue_of(other);
     }
 }

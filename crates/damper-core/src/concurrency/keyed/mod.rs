@@ -42,8 +42,11 @@ mod sealed {
 
         fn current_status(&self) -> BulkheadStatus;
 
-        /// Takes the settings that can change while a limit is in use.
-        fn take_settings_of(&self, other: &Self);
+        /// Takes the limit, or its bounds, if they were changed on the other limit in use.
+        fn take_limit_of(&self, other: &Self);
+
+        /// Takes the number of places of the queue.
+        fn take_places_of(&self, other: &Self);
     }
 }
 
@@ -65,7 +68,8 @@ impl<K, L: PerKey> Template<K> for LimitTemplate<L> {
     }
 
     fn update(&self, limit: &L) {
-        limit.take_settings_of(&self.0);
+        limit.take_limit_of(&self.0);
+        limit.take_places_of(&self.0);
     }
 }
 
@@ -85,7 +89,10 @@ impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     ///
     /// It works like [`Bulkhead::set_queue`](crate::Bulkhead::set_queue). A key whose queue was changed individually gets this one too.
     pub fn set_queue(&self, places: u16) {
-        self.change(|template| template.0.change_queue(places));
+        self.change_setting(
+            |template| template.0.change_queue(places),
+            |template, limit| limit.take_places_of(&template.0),
+        );
     }
 
     /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.
@@ -166,8 +173,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
     ///
     /// It is in use for as long as you hold it, or a `Weak` of it.
     ///
-    /// A setting that you change on it, such as its limit, holds until it is evicted: an idle limit can be evicted, and the next
-    /// one of its key has the common settings. To resize a key for good, hold its limit.
+    /// A setting that you change on it, such as its limit, holds until the same setting is changed for all keys, or until it is
+    /// evicted: an idle limit can be evicted, and the next one of its key has the common settings. To keep it from eviction, hold
+    /// its limit.
     ///
     /// # Errors
     ///
