@@ -362,13 +362,18 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     }
 
     /// Returns an unused limit with the settings of this one, which is unused too.
+    ///
+    /// It follows the rule of `first`, within the bounds that were set on this one since. Otherwise earlier bounds would decide
+    /// where it starts.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(in crate::concurrency) fn alike(&self) -> Self
+    pub(in crate::concurrency) fn alike(&self, first: &Self) -> Self
     where
         C: Clone,
     {
-        let rule = self.sampler.rule();
-        Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) }
+        let rule = first.sampler.rule();
+        let alike = Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) };
+        alike.take_bounds_of(self);
+        alike
     }
 
     /// Returns the latency of the unloaded service, if the rule has learned one.

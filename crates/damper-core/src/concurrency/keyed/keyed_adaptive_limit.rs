@@ -79,7 +79,7 @@ impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = AdaptiveLimit::with_rule(rule, clock);
-        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
+        Self::with_template_and_hasher(LimitTemplate::of(prototype), capacity, hasher)
     }
 }
 
@@ -108,8 +108,8 @@ impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds) {
         self.change_setting(
-            |template| template.0.set_bounds(bounds),
-            |template, limit| limit.take_limit_of(&template.0),
+            |template| template.prototype.set_bounds(bounds),
+            |template, limit| limit.take_limit_of(&template.prototype),
         );
     }
 }
@@ -204,8 +204,8 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedAdaptive
 }
 
 impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
-    fn alike(&self) -> Self {
-        AdaptiveLimit::alike(self)
+    fn alike(&self, first: &Self) -> Self {
+        AdaptiveLimit::alike(self, first)
     }
 
     fn with_queue(self, places: u16) -> Self {

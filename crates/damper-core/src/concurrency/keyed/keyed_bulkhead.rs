@@ -72,7 +72,7 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = Bulkhead::with_clock(limit, clock);
-        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
+        Self::with_template_and_hasher(LimitTemplate::of(prototype), capacity, hasher)
     }
 }
 
@@ -98,7 +98,10 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limit(&self, limit: u32) {
-        self.change_setting(|template| template.0.set_limit(limit), |template, limit| limit.take_limit_of(&template.0));
+        self.change_setting(
+            |template| template.prototype.set_limit(limit),
+            |template, limit| limit.take_limit_of(&template.prototype),
+        );
     }
 }
 
@@ -140,7 +143,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedBulkhead<K, C, S> {
 }
 
 impl<C: Clock + Clone> PerKey for Bulkhead<C> {
-    fn alike(&self) -> Self {
+    fn alike(&self, _: &Self) -> Self {
         Bulkhead::alike(self)
     }
 

@@ -443,6 +443,8 @@ fn bounds_of_all_keys_hold_for_later_ones() {
     assert_eq!([1, 2].map(|host| hosts.get_or_create(&host).unwrap().limit()), [50; 2]);
     hosts.set_bounds(LimitBounds::new(1, 5).unwrap());
     assert_eq!([1, 2, 3].map(|host| hosts.get_or_create(&host).unwrap().limit()), [5; 3]);
+    hosts.set_bounds(LimitBounds::new(1, 100).unwrap());
+    assert_eq!(hosts.get_or_create(&4).unwrap().limit(), 20, "where the first limit began");
     assert!(format!("{hosts:?}").starts_with("Keyed { template: LimitTemplate(AdaptiveLimit {"));
 }
 
