@@ -456,7 +456,7 @@ async fn client_sends_the_time_left_after_a_wait() {
 /// A wait that leaves the server no time is refused at once, although it would end before the deadline.
 #[tokio::test]
 async fn no_wait_of_a_client_reaches_into_the_margin() {
-    let layer = client(LONG).margin(LONG - SHORT);
+    let layer = client(LONG).margin(LONG.saturating_sub(SHORT));
     let pool = Arc::new(Bulkhead::new(1).queue(1));
     let _held = pool.try_acquire_owned().unwrap();
     let called = |_: Request<Empty<Bytes>>| -> Ready<Result<Response<Empty<Bytes>>, Infallible>> { unreachable!() };
@@ -467,9 +467,9 @@ async fn no_wait_of_a_client_reaches_into_the_margin() {
     let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
     assert!(is_refusal(&*limited.expect("it waits for no longer").unwrap_err()));
 
-    let limiter = RateLimiter::new(Quota::per_hour(1_000).burst(1));
-    limiter.check().unwrap();
-    let limit = GateLayer::limit(Arc::new(limiter)).waiting(LONG).time_left(RequestDeadline);
+    let hourly = RateLimiter::new(Quota::per_hour(1_000).burst(1));
+    hourly.check().unwrap();
+    let limit = GateLayer::limit(Arc::new(hourly)).waiting(LONG).time_left(RequestDeadline);
     let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
     let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
     assert!(is_refusal(&*limited.expect("it does not wait").unwrap_err()));
@@ -481,7 +481,7 @@ async fn no_backoff_reaches_into_the_margin() {
     let began = tokio::time::Instant::now();
     let wait = Backoff::constant(Duration::from_secs(2)).jitter(Jitter::None);
     let retries = RetryLayer::new(Retry::new(3).backoff(wait).budget(Unlimited));
-    for (margin, attempts) in [(LONG - Duration::from_secs(1), 1), (Duration::ZERO, 3)] {
+    for (margin, attempts) in [(LONG.saturating_sub(Duration::from_secs(1)), 1), (Duration::ZERO, 3)] {
         let made = AtomicUsize::new(0);
         let service = ServiceBuilder::new().layer(client(LONG).margin(margin)).layer(retries.clone()).service_fn(
             |_: Request<Empty<Bytes>>| {

@@ -298,7 +298,7 @@ async fn server_is_told_the_time_that_is_left_after_the_sleep() {
 #[tokio::test(start_paused = true)]
 async fn no_sleep_reaches_into_the_margin_of_the_deadline() {
     let arrivals = Arrivals::new();
-    let deadlines = ClientDeadlineLayer::new(MINUTE).margin(MINUTE - 5 * SECOND);
+    let deadlines = ClientDeadlineLayer::new(MINUTE).margin(MINUTE.saturating_sub(5 * SECOND));
     let pacing = PacingLayer::new(sleeping(8 * SECOND));
     let error = deadlines.layer(pacing.layer(arrivals.server(|_| answer(StatusCode::OK)))).oneshot(request()).await;
     assert!(PaceTooSlow::find_in(&*error.unwrap_err()).is_some());

@@ -417,7 +417,7 @@ impl<'a> Charges<'a> {
         match error {
             Some(error) if error.was_sent() => {}
             Some(_) => {
-                self.steps.iter().zip(self.tokens.drain(..)).for_each(|(step, tokens)| step.bucket.charge(tokens))
+                self.steps.iter().zip(self.tokens.drain(..)).for_each(|(step, tokens)| step.bucket.charge(tokens));
             }
             None => self.tokens.clear(),
         }
