@@ -48,6 +48,8 @@ pub(super) struct Call<'c, P, const LEVELS: usize, const DIMENSIONS: usize> {
     pub(super) buckets: &'c PerWord<Fingerprint, LEVELS, DIMENSIONS>,
     pub(super) plans: &'c P,
     pub(super) costs: [u32; DIMENSIONS],
+    /// Whether it is decided once more, after a refusal that holds no longer.
+    pub(super) is_repeated: bool,
 }
 
 impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: usize> Call<'c, P, LEVELS, DIMENSIONS> {
@@ -109,26 +111,6 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         &self,
         call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        self.try_take(call, false)
-    }
-
-    /// Takes the costs once more, after a refusal that holds no longer.
-    #[cold]
-    #[inline(never)]
-    fn take_again(
-        &self,
-        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
-    ) -> TakeResult<LEVELS, DIMENSIONS> {
-        self.try_take(call, true)
-    }
-
-    #[expect(clippy::inline_always, reason = "`take` is as it was without `take_again`")]
-    #[inline(always)]
-    fn try_take(
-        &self,
-        call: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
-        is_repeated: bool,
-    ) -> TakeResult<LEVELS, DIMENSIONS> {
         let mut outlook = Outlook { fits: true, may_refuse: false, borrows: false };
         let words = self.judge(call, &mut outlook);
         let mut tightest = Tightest::NONE;
@@ -152,7 +134,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         if is_as_judged {
             return Ok((tightest.permission(call.plans, outlook.borrows), taken));
         }
-        self.take_rest(call, &words, outlook, taken, tightest, is_repeated)
+        self.take_rest(call, &words, outlook, taken, tightest)
     }
 
     /// Takes the costs that are not `taken` yet, or gives everything back.
@@ -166,9 +148,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         outlook: Outlook,
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
-        is_repeated: bool,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        let &Call { buckets, plans, costs } = call;
+        let &Call { buckets, plans, costs, is_repeated } = call;
         // If a word may refuse the call, `take` has taken nothing, so there is nothing to give back.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
@@ -229,7 +210,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 // So the refusal is determined anew. If there is none any more, the one above says nothing about a
                 // guaranteed call: it may even say that the call exceeds the burst, less what is kept.
                 match self.refusal(call) {
-                    None if borrowed && !is_repeated => self.take_again(call),
+                    None if borrowed && !is_repeated => self.take(&Call { is_repeated: true, ..*call }),
                     now => Err(self.denied(now.unwrap_or(refused), call, was_there)),
                 }
             }
@@ -288,7 +269,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     #[cold]
     fn roll_back(
         &self,
-        Call { buckets, plans, costs }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+        Call { buckets, plans, costs, .. }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
     ) {
         for (level, taken) in taken.into_iter().enumerate().rev() {
