@@ -164,6 +164,45 @@ fn a_peak_is_the_highest_of_all_threads() {
     check(peak_model);
 }
 
+/// Plans a limit of 5 for a window of one call, and then one of 1 for as long as the model runs.
+#[derive(Clone, Copy, Debug)]
+struct Falling;
+
+impl LimitRule for Falling {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
+    }
+
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(1)
+    }
+}
+
+/// A call holds the only slot for 10 s. Then two threads ask for one, and again if they are refused.
+fn stall_model() {
+    let time = Time::at(0);
+    let limit = std::sync::Arc::new(AdaptiveLimit::with_rule(Falling, time.clone()));
+    limit.try_acquire().unwrap().success();
+    limit.try_acquire().unwrap().success();
+    let _held = limit.try_acquire_owned().unwrap();
+    assert!(limit.try_acquire_owned().is_err());
+    time.advance(Duration::from_secs(10));
+    let rival = {
+        let limit = std::sync::Arc::clone(&limit);
+        thread::spawn(move || limit.try_acquire_owned().or_else(|_| limit.try_acquire_owned()))
+    };
+    let mine = limit.try_acquire_owned().or_else(|_| limit.try_acquire_owned());
+    let rivals = rival.join().unwrap();
+    assert_eq!(limit.limit(), 2, "one call more than one");
+    drop((mine, rivals));
+}
+
+/// [No second look with the claim.]
+#[test]
+fn a_stall_lets_one_call_in() {
+    check_preemptions(2, stall_model);
+}
+
 /// Calls of one and of three microseconds end at once, on two threads.
 ///
 /// From then on a call that takes no tick counts as half of the least latency.

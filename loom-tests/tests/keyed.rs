@@ -791,7 +791,9 @@ fn clear_beside_an_eviction_leaves_the_slot_to_the_newcomer() {
             let rival = beside(&limits, |limits| limits.check(&B).is_ok());
             limits.clear();
             assert!(rival.join().unwrap());
-            assert_eq!(limits.len(), limits.peek(&B).used() as usize, "the slots that are taken");
+            // While `clear` claims the slot of A, the newcomer finds no free slot. It then spends in a shared word.
+            let in_slot = if limits.overflows() == 0 { limits.peek(&B).used() } else { 0 };
+            assert_eq!(limits.len(), in_slot as usize, "the slots that are taken");
         });
     });
 }

@@ -211,7 +211,7 @@ struct Given {
 }
 
 /// The key by which a JSON file names its schema.
-const SCHEMA: &str = "$schema";
+pub(crate) const SCHEMA: &str = "$schema";
 
 impl<T: Tree> Binder<'_, T> {
     fn table(&mut self, path: &str, members: Vec<Member>, seen: &mut BTreeSet<String>) {
@@ -268,8 +268,9 @@ impl<T: Tree> Binder<'_, T> {
         let full = if name.is_empty() { path.to_owned() } else { joined(path, name) };
         let is_plan = matches!(key.kind, Kind::Plans { .. });
         match value {
-            // A plan that limits nothing would count as unknown.
-            Value::Table(members) if !members.is_empty() || !is_plan || name.is_empty() => {
+            // A plan that limits nothing would count as unknown. A tier without a quota would be left out, which would renumber
+            // the others.
+            Value::Table(members) if !members.is_empty() || name.is_empty() => {
                 for Member { key: next, value, origin } in members {
                     self.names(key, path, &joined(name, &next), value, &origin, seen);
                 }
@@ -290,7 +291,9 @@ impl<T: Tree> Binder<'_, T> {
                     self.problems.push(Problem::new(origin.clone(), shortened_path(&full), cause));
                 } else if seen.insert(joined(path, name)) {
                     let named = Member { key: name.to_owned(), value: value.clone(), origin: origin.clone() };
-                    let given = Given { path: shortened_path(&full), value, expected: Kind::Quota.to_string() };
+                    let is_empty = matches!(value, Value::Table(_));
+                    let expected = format!("{}{}", Kind::Quota, if is_empty { "; an empty table is none" } else { "" });
+                    let given = Given { path: shortened_path(&full), value, expected };
                     self.set(key, path, Value::Table(vec![named]), origin.clone(), given);
                 } else {
                     self.problems.push(Problem::new(origin.clone(), shortened_path(&full), ProblemCause::Repeated));

@@ -1,6 +1,6 @@
 //! The sources of settings, and the two ways to read them.
 
-use crate::bind::{Bound, bind, is_foreign};
+use crate::bind::{Bound, SCHEMA, bind, is_foreign};
 use crate::document::{Format, SyntaxError, environment, letters};
 use crate::problem::{ConfigError, Problem, ProblemCause};
 use crate::section::joined;
@@ -291,7 +291,7 @@ fn gives_keys(path: &str, members: &[Member], foreign: &[String]) -> bool {
     members.iter().any(|member| {
         let path = joined(path, &member.key);
         match &member.value {
-            _ if is_foreign(&path, foreign) => false,
+            _ if path == SCHEMA || is_foreign(&path, foreign) => false,
             Value::Table(members) => gives_keys(&path, members, foreign),
             Value::Null => false,
             _ => true,

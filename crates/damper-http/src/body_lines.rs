@@ -27,7 +27,7 @@ use core::fmt;
 #[derive(Clone)]
 pub struct BodyLines {
     longest: usize,
-    /// The end of the line that has not ended: at most `longest` bytes.
+    /// The end of the line that has not ended: at most `longest` bytes, and one for a carriage return.
     rest: Vec<u8>,
 }
 
@@ -47,10 +47,10 @@ impl BodyLines {
         let unended = pieces.next_back().unwrap_or_default();
         for ended in pieces {
             if self.rest.is_empty() {
-                line(trimmed(end_of(ended, self.longest)));
+                line(self.end_of_line(ended));
             } else {
                 self.keep(ended);
-                line(trimmed(&self.rest));
+                line(self.end_of_line(&self.rest));
                 self.rest.clear();
             }
         }
@@ -60,13 +60,19 @@ impl BodyLines {
     /// Returns the line that has not ended, such as a document of JSON without a line feed at its end.
     #[must_use]
     pub fn rest(&self) -> &[u8] {
-        &self.rest
+        end_of(&self.rest, self.longest)
+    }
+
+    /// Returns what is kept of a line: a carriage return at its end is no part of it.
+    fn end_of_line<'a>(&self, line: &'a [u8]) -> &'a [u8] {
+        end_of(line.strip_suffix(b"\r").unwrap_or(line), self.longest)
     }
 
     /// Appends a part of a line, and drops what is too long from its beginning.
     fn keep(&mut self, part: &[u8]) {
-        let part = end_of(part, self.longest);
-        let excess = (self.rest.len() + part.len()).saturating_sub(self.longest);
+        let most = self.longest.saturating_add(1);
+        let part = end_of(part, most);
+        let excess = (self.rest.len() + part.len()).saturating_sub(most);
         self.rest.drain(..excess);
         self.rest.extend_from_slice(part);
     }
@@ -75,10 +81,6 @@ impl BodyLines {
 /// Returns the last `longest` bytes.
 fn end_of(part: &[u8], longest: usize) -> &[u8] {
     &part[part.len().saturating_sub(longest)..]
-}
-
-fn trimmed(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 impl fmt::Debug for BodyLines {

@@ -14,7 +14,7 @@ pub enum LivePageError {
         /// The path.
         path: String,
     },
-    /// The interval is too short or too long.
+    /// The interval or the patience is too short or too long.
     OutOfRange(OutOfRange),
     /// A host that the page is [open to](crate::LivePage::open_to) is no bare name or address.
     Host {

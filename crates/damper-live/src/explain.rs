@@ -4,6 +4,7 @@ use super::access::Refusal;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 use damper_http::{Explanation, Head, PeerAddress};
 use http::header::{ACCEPT, AUTHORIZATION};
@@ -20,7 +21,7 @@ type Explainer = Box<dyn Fn(&Head<'_>) -> Explanation + Send + Sync>;
 
 /// The stacks that explain requests, by name.
 #[derive(Default)]
-pub(super) struct Explainers(pub(super) alloc::vec::Vec<(String, Explainer)>);
+pub(super) struct Explainers(pub(super) Vec<(String, Explainer)>);
 
 impl Explainers {
     /// Explains the request that this one is about: its content type and its text, or why not.
@@ -28,7 +29,8 @@ impl Explainers {
     /// `target` has the name of a stack, and behind it the path of the request.
     pub(super) fn explain(&self, head: &Head<'_>, target: &str) -> Result<(&'static str, String), Refusal> {
         let (name, path) = target.split_once('/').unwrap_or((target, ""));
-        let Some((_, explain)) = self.0.iter().find(|(other, _)| other == name) else {
+        let decoded = decoded(name);
+        let Some((_, explain)) = self.0.iter().find(|(other, _)| *other.as_bytes() == *decoded) else {
             return Err((StatusCode::NOT_FOUND, format!("no stack with the name {name:?} explains requests\n")));
         };
         let explanation = explain(&Head::of(&request_about(head, path)?));
@@ -39,6 +41,27 @@ impl Explainers {
             ("application/json", explanation.to_json())
         })
     }
+}
+
+/// Returns the bytes that a part of a path stands for: `%20` is a space.
+fn decoded(part: &str) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [byte, after @ ..] = rest {
+        let digit = |digit: u8| char::from(digit).to_digit(16);
+        let escaped = match after {
+            [high, low, ..] if *byte == b'%' => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        if let Some((high, low)) = escaped {
+            decoded.push((high * 16 + low) as u8);
+            rest = &after[2..];
+        } else {
+            decoded.push(*byte);
+            rest = after;
+        }
+    }
+    decoded
 }
 
 /// Returns the request that is to be explained.

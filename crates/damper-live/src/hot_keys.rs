@@ -151,18 +151,20 @@ impl WatchedLog {
     }
 
     /// Reads what was written since the last time, `elapsed` ago.
+    ///
+    /// Without `elapsed` there are no rates yet.
     #[expect(clippy::cast_precision_loss, reason = "counts of one interval are far below 2^53")]
-    pub(super) fn read(&mut self, elapsed: Duration) -> Value {
+    pub(super) fn read(&mut self, elapsed: Option<Duration>) -> Value {
         let written = self.log.written();
         let new = written.saturating_sub(self.seen);
         let decisions = self.log.read(written, new);
         self.seen = written;
-        self.hot.age(elapsed);
+        self.hot.age(elapsed.unwrap_or_default());
         let weight = new as f64 / decisions.len().max(1) as f64;
         for decision in &decisions {
             self.hot.count(decision, weight);
         }
-        let per_second = |count: f64| (count / elapsed.as_secs_f64().max(1e-3) * 10.0).round() / 10.0;
+        let per_second = |count: f64| elapsed.map(|elapsed| (count / elapsed.as_secs_f64() * 10.0).round() / 10.0);
         json!({
             "limit": self.limit,
             "allowed": per_second(self.hot.allowed),
@@ -221,12 +223,23 @@ mod tests {
         watched.begin();
         (0..30).for_each(|_| write(Ok(())));
         (0..10).for_each(|_| write(Err(())));
-        let sample = watched.read(Duration::from_secs(2));
+        let sample = watched.read(Some(Duration::from_secs(2)));
         assert_eq!((&sample["allowed"], &sample["refused"]), (&json!(15.0), &json!(5.0)));
         assert_eq!(sample["estimated"], false);
         assert_eq!(sample["hottest"][0], json!({ "key": "00000000beef", "calls": 8.0, "refused": 2.0 }));
-        let sample = watched.read(Duration::from_secs(1));
+        let sample = watched.read(Some(Duration::from_secs(1)));
         assert_eq!((&sample["allowed"], &sample["refused"]), (&json!(0.0), &json!(0.0)));
+    }
+
+    /// A decision between the beginning and the first sample would otherwise count as a thousand a second.
+    #[test]
+    fn first_sample_has_no_rates() {
+        let log = Arc::new(DecisionLog::with_clock(64, ManualClock::new()));
+        let mut watched = WatchedLog::new("clients".into(), Arc::clone(&log));
+        watched.begin();
+        log.record(7, 1, &Err::<(), _>(()));
+        let sample = watched.read(None);
+        assert_eq!((&sample["allowed"], &sample["refused"]), (&Value::Null, &Value::Null));
     }
 
     #[test]
@@ -239,7 +252,7 @@ mod tests {
             let key = if number % 4 == 0 { 7 } else { number };
             log.record(key, 1, &if number % 3 == 0 { Err(()) } else { Ok(()) });
         }
-        let sample = watched.read(Duration::from_secs(1));
+        let sample = watched.read(Some(Duration::from_secs(1)));
         let close = |value: &Value, expected: f64| (value.as_f64().unwrap_or(0.0) / expected - 1.0).abs() < 0.1;
         assert!(close(&sample["refused"], 33_333.0) && close(&sample["allowed"], 66_667.0), "{sample}");
         assert_eq!((&sample["estimated"], &sample["hottest"][0]["key"]), (&json!(true), &json!("000000000007")));
@@ -252,7 +265,7 @@ mod tests {
         let mut watched = WatchedLog::new("clients".into(), Arc::clone(&log));
         watched.begin();
         (0..640).for_each(|number| log.record(number, 1, &if number % 2 == 0 { Ok(()) } else { Err(()) }));
-        let sample = watched.read(Duration::from_secs(1));
+        let sample = watched.read(Some(Duration::from_secs(1)));
         assert_eq!((&sample["allowed"], &sample["refused"]), (&json!(320.0), &json!(320.0)));
         assert_eq!(sample["estimated"], true);
     }

@@ -31,6 +31,11 @@ use serde_json::{Value, json};
 /// The intervals at which everything may be read.
 const INTERVALS: core::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(60);
 
+/// The times that a browser may take to read a sample.
+///
+/// With none, each stream would end before it is read.
+const PATIENCES: core::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(24 * 3_600);
+
 /// A page that shows limits, breakers and others live, and lets an operator change them.
 ///
 /// Browsers of the same machine may look, unless [told otherwise](Self::open_to). Only the holder of a [token](Self::token) may change
@@ -210,7 +215,8 @@ impl LivePage {
     ///
     /// The request has the method `GET`, or that in the header `damper-method`, this path, and the query and headers of the request for the
     /// explanation. Its peer is the address in `damper-client`. The answer is the [JSON](Explanation::to_json) of the explanation, or its text
-    /// with `Accept: text/plain`. Whoever may look may ask. Nothing is taken, however often.
+    /// with `Accept: text/plain`. Whoever may look may ask. Nothing is taken, however often. Characters of the name that a path cannot have
+    /// are encoded in it: `my%20api` is the stack `my api`.
     ///
     /// ```text
     /// $ curl -H 'damper-client: 203.0.113.9' -H 'Accept: text/plain' localhost:8080/damper/explain/api/search?q=1
@@ -262,7 +268,9 @@ impl LivePage {
         self
     }
 
-    /// Sets how long a browser may take to read a sample, before its stream is closed. Default: 10 seconds.
+    /// Sets how long a browser may take to read a sample, before its stream is closed.
+    ///
+    /// 1 ms to one day. Default: 10 seconds.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -401,6 +409,7 @@ impl LivePage {
             return Err(LivePageError::Path { path: self.path.clone() });
         }
         OutOfRange::check_duration("interval", self.interval, INTERVALS).map_err(LivePageError::OutOfRange)?;
+        OutOfRange::check_duration("patience", self.patience, PATIENCES).map_err(LivePageError::OutOfRange)?;
         let Controls { limits, breakers, buttons } = &self.controls;
         let names: [Vec<&String>; 4] = [
             limits.iter().map(|(name, _)| name).collect(),

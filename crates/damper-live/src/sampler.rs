@@ -18,6 +18,7 @@ use damper_metrics::Exporter;
 use histogram::Histogram;
 use metrics::Key;
 use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use tokio::time::Instant;
@@ -137,9 +138,11 @@ impl Watched {
             self.logs.iter_mut().for_each(WatchedLog::begin);
             self.latencies.iter_mut().for_each(|watched| watched.earlier = watched.latencies.so_far());
         }
-        let elapsed = elapsed.unwrap_or_default();
-        let mut series: Vec<Value> = Capture::of(|| self.exporter.record()).iter().map(of_key).collect();
-        series.extend(self.recorder.iter().flat_map(LiveRecorder::totals).map(total));
+        let read = Capture::of(|| self.exporter.record());
+        // The recorder also keeps the totals that an exporter of the program wrote at its last scrape. Those just read are newer.
+        let is_read: HashSet<&Key> = read.iter().map(|(key, _)| key).collect();
+        let counted = self.recorder.iter().flat_map(LiveRecorder::totals).filter(|(key, _)| !is_read.contains(key));
+        let series: Vec<Value> = read.iter().map(of_key).chain(counted.map(total)).collect();
         let logs: Vec<Value> = self.logs.iter_mut().map(|log| log.read(elapsed)).collect();
         let latencies: Vec<Value> = self.latencies.iter_mut().map(WatchedLatencies::read).collect();
         let statuses: Vec<Value> =

@@ -99,8 +99,8 @@ catalogue! {
 
     HEDGE_REQUESTS: Counter "damper_hedge_requests_total" ["hedge"] Count "Extra requests beside a slow or after a failed one.";
     HEDGE_NOT_MADE: Counter "damper_hedge_not_made_total" ["hedge", "reason"] Count "Extra requests that were due, and that the allowance of the hedge or its budget refused.";
-    HEDGE_DELAY: Gauge "damper_hedge_delay_seconds" ["hedge"] Seconds "Delay before another attempt; nothing until enough calls were seen.";
-    HEDGE_MEDIAN_LATENCY: Gauge "damper_hedge_median_latency_seconds" ["hedge"] Seconds "Median latency of first attempts. A delay of many times as much says that more calls are slow than are hedged.";
+    HEDGE_DELAY: Gauge "damper_hedge_delay_seconds" ["hedge"] Seconds "Delay before another attempt; NaN while too few recent calls were seen.";
+    HEDGE_MEDIAN_LATENCY: Gauge "damper_hedge_median_latency_seconds" ["hedge"] Seconds "Median latency of first attempts; NaN while too few were seen, or with a fixed delay. A delay of many times as much says that more calls are slow than are hedged.";
 
     RETRY_REQUESTS: Counter "damper_retry_requests_total" ["retry"] Count "Requests that were sent again after a failed attempt.";
     RETRY_NOT_MADE: Counter "damper_retry_not_made_total" ["retry", "reason"] Count "Failures that could be retried, and were not: no attempts were left, or the budget, the deadline or the pacing did not allow it.";

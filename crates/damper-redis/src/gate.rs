@@ -9,6 +9,8 @@ use damper_core::gate::{Answer, AnswerOf, Ask, AskCost, Gate, WaitsWith, keep};
 use damper_core::internal::Keepable;
 
 /// The wait for a decision that the server or the policy makes.
+///
+/// Poll it soon, or drop it. It may hold the request for leased tokens that other calls wait for, and the first poll sends it.
 #[must_use = "futures do nothing unless polled"]
 pub struct RedisWait(Pin<Box<dyn Future<Output = Result<(), Denied>> + Send>>);
 

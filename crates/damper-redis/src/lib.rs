@@ -61,8 +61,8 @@
 //!
 //! - **Leased: the burst and `rate · t`.** This holds when processes are killed or paused, and when the network between them and the server
 //!   fails. A lease counts by the holder's own monotonic clock, from before its request was sent.
-//! - **Decided by the server: the burst and `rate · (t + D)`**, where `D` is the deadline of a check, but at least 5 ms, because a
-//!   process admits after the server has decided.
+//! - **Decided by the server: the burst and `rate · (t + D)`**, where `D` is the deadline of a check, but at least 5 ms, and 10 ms for
+//!   late timers, because a process admits after the server has decided.
 //! - **And one decision per thread** that the system stops between decision and use.
 //!
 //! Refunds are trusted: tokens that you give back may be taken again. A call whose reply is lost counts as taken.

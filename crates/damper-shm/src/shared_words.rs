@@ -106,6 +106,9 @@ impl SharedWords {
     ///
     /// The command keeps a descriptor until it is dropped, another one for each call. Children of other commands inherit nothing.
     ///
+    /// Children inherit the words of one call only: words that are passed to the same command later replace them. To share more,
+    /// create more words. [`Workers::spawn`](crate::Workers::spawn) makes this call itself.
+    ///
     /// # Errors
     ///
     /// [`System`](SharedWordsError::System) if this process has too many open files.

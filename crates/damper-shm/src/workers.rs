@@ -9,11 +9,12 @@ use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use damper_core::words::{Seat, WordBulkhead};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::retry_on_intr;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus};
+use std::time::Instant;
 
 /// The variable of a worker's environment with the number of its seat.
 const VARIABLE: &str = "DAMPER_SHM_SEAT";
@@ -113,7 +114,8 @@ impl<'a> Workers<'a> {
     ///
     /// # Errors
     ///
-    /// The error of `poll` or `waitpid`, which leaves the seats as they are.
+    /// The error of `poll`, which leaves the seats as they are, or that of `waitpid`. The latter means that a worker has died and
+    /// that other code of this process has taken its status: its slots are freed and its seat is vacant then.
     pub fn wait(&mut self) -> io::Result<Option<Exited>> {
         self.wait_until(None)
     }
@@ -126,11 +128,10 @@ impl<'a> Workers<'a> {
     ///
     /// The errors are those of [`wait`](Self::wait).
     pub fn wait_timeout(&mut self, timeout: Duration) -> io::Result<Option<Exited>> {
-        // A longer time than the system can say is for ever.
-        self.wait_until(Timespec::try_from(timeout).ok().as_ref())
+        self.wait_until(Some(timeout))
     }
 
-    fn wait_until(&mut self, timeout: Option<&Timespec>) -> io::Result<Option<Exited>> {
+    fn wait_until(&mut self, timeout: Option<Duration>) -> io::Result<Option<Exited>> {
         let (seats, mut polled): (Vec<_>, Vec<_>) = Seat::all()
             .filter_map(|seat| {
                 let worker = self.seats[place(seat)].as_ref()?;
@@ -140,16 +141,17 @@ impl<'a> Workers<'a> {
         if seats.is_empty() {
             return Ok(None);
         }
-        retry_on_intr(|| poll(&mut polled, timeout))?;
+        poll_within(timeout, |left| poll(&mut polled, left))?;
         let dead = seats.into_iter().zip(&polled).find(|(_, polled)| !polled.revents().is_empty());
         let Some(seat) = dead.map(|(seat, _)| seat) else { return Ok(None) };
         let Some(worker) = &mut self.seats[place(seat)] else { return Ok(None) };
-        let status = worker.child.wait()?;
+        let status = worker.child.wait();
         let id = worker.child.id();
-        // After the wait: the process can no longer enter or leave. Before another worker has the seat.
+        // The pidfd was readable: the process can no longer enter or leave, also if its status is lost. Before another worker has
+        // the seat.
         self.reclaim(seat);
         self.seats[place(seat)] = None;
-        Ok(Some(Exited { seat, id, status }))
+        Ok(Some(Exited { seat, id, status: status? }))
     }
 
     fn reclaim(&self, seat: Seat) {
@@ -166,6 +168,23 @@ impl<'a> Workers<'a> {
     /// Returns the workers, from the lowest seat, with the numbers of their processes.
     pub fn running(&self) -> impl Iterator<Item = (Seat, u32)> + '_ {
         Seat::all().filter_map(|seat| Some((seat, self.seats[place(seat)].as_ref()?.child.id())))
+    }
+}
+
+/// Calls `poll` until no signal interrupts it, each time with what is left of the timeout.
+fn poll_within(
+    timeout: Option<Duration>,
+    mut poll: impl FnMut(Option<&Timespec>) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let began = Instant::now();
+    loop {
+        let left = timeout.map(|timeout| timeout.saturating_sub(began.elapsed()));
+        // A longer time than the system can express has no end.
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(left.as_ref()) {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
     }
 }
 
@@ -202,5 +221,26 @@ pub struct Exited {
 impl fmt::Display for Exited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "worker {} in seat {}: {}", self.id, self.seat.number(), self.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A signal that comes again and again does not begin the timeout anew.
+    #[test]
+    fn signals_do_not_lengthen_a_timeout() {
+        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let (mut lefts, timeout) = (Vec::new(), Duration::from_millis(20));
+        let interrupted = |left: Option<&Timespec>| {
+            let left = *left.expect("there is a timeout");
+            lefts.push((left.tv_sec, left.tv_nsec));
+            std::thread::sleep(Duration::from_millis(5));
+            if left == zero || lefts.len() == 20 { Ok(0) } else { Err(Errno::INTR) }
+        };
+        assert_eq!(poll_within(Some(timeout), interrupted), Ok(0));
+        assert!(lefts.len() <= 5 && lefts.is_sorted_by(|one, next| one > next), "{lefts:?}");
+        assert_eq!(lefts.last(), Some(&(0, 0)));
     }
 }

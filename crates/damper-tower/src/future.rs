@@ -18,8 +18,8 @@ pin_project! {
     /// # Cancel safety
     ///
     /// Dropped while it waits, it leaves its place in the queue, or gives its tokens back unless another call waits behind it. Dropped before
-    /// its result, the permit is dropped, which frees a slot and gives the place of a probe back, and is no verdict. If `call` or the future
-    /// of the service panics, the permit has ended when the panic reaches the caller.
+    /// its result, it drops the future of the service and then the permit, which frees a slot and gives the place of a probe back, and is no
+    /// verdict. If `call` or the future of the service panics, the permit has ended when the panic reaches the caller.
     #[must_use = "futures do nothing unless they are polled"]
     pub struct GateFuture<S: Service<R>, R, X: Side<R, S::Response, S::Error>> {
         #[pin]
@@ -29,12 +29,28 @@ pin_project! {
     impl<S: Service<R>, R, X: Side<R, S::Response, S::Error>> PinnedDrop for GateFuture<S, R, X> {
         #[inline]
         fn drop(this: Pin<&mut Self>) {
-            if let CallProjection::Calling { held, .. } = this.project().call.project()
-                && let Some(held) = held.take()
+            let mut call = this.project().call;
+            if let CallProjection::Calling { held, .. } = call.as_mut().project()
+                && held.is_some()
             {
-                X::abandoned(held);
+                abandon::<S, R, X>(call);
             }
         }
+    }
+}
+
+/// Ends a call that was dropped before its result.
+///
+/// Drops its future first, so that the slot is not free while that still works.
+#[cold]
+fn abandon<S: Service<R>, R, X: Side<R, S::Response, S::Error>>(mut call: Pin<&mut CallOf<S, R, X>>) {
+    let CallProjection::Calling { held, .. } = call.as_mut().project() else { return };
+    let mut held = held.take();
+    let watch = Unwinding::watch(&mut held);
+    call.set(Call::Refused { refused: None });
+    watch.over();
+    if let Some(held) = held {
+        X::abandoned(held);
     }
 }
 

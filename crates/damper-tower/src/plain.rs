@@ -9,7 +9,8 @@ use damper_core::retry::EveryErr;
 
 /// A gate before services of any request.
 ///
-/// It is asked about the request itself, and the call ends with its future.
+/// It is asked about the request itself, and the call ends with its future. It changes nothing of a request that waited: if the request says how
+/// much time is left, as a header of HTTP may, it says the time from before the wait. `damper::http::ClientGate` updates that header.
 ///
 /// The caller gets [`CallError::Refused`] with the refusal, or [`CallError::Failed`] with the error of the service.
 #[derive(Clone, Copy)]

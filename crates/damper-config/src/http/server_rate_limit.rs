@@ -13,26 +13,28 @@ type Marking = OptionalRewrite<MarkingLayer<Option<ConfiguredLimit>>>;
 type Marked<S> = <Marking as Layer<S>>::Service;
 
 /// The rate limit of a server's stack: it refuses requests, or marks them, or there is none.
+///
+/// If marks have a header, it is removed from the requests of clients, also without a limit: a server behind this one trusts it.
 #[derive(Clone, Debug)]
 pub struct ServerRateLimit {
     /// Without a limit if requests are marked.
     refusing: Refusing,
-    /// Whether there is a limit and it refuses: a limit that is absent explains nothing.
-    refuses: bool,
+    /// Whether there is a limit: one that is absent explains nothing, and has no metrics of marks.
+    is_on: bool,
     marking: Marking,
 }
 
 impl ServerRateLimit {
     /// Creates the limit of this layer, which marks if the settings say so.
     pub(super) fn new(layer: Refusing, is_on: bool, settings: &RateLimitSettings, name: &str) -> Self {
-        match settings.marking(layer.clone()).filter(|_| is_on) {
+        match settings.marking(layer.clone()) {
             // The name of a group is valid.
             Some(marking) => {
                 let without_limit = RateLimitLayer::new(None);
                 let refusing = without_limit.clone().named(name).unwrap_or(without_limit);
-                Self { refusing, refuses: false, marking: Some(marking).into() }
+                Self { refusing, is_on, marking: Some(marking).into() }
             }
-            None => Self { refusing: layer, refuses: is_on, marking: None.into() },
+            None => Self { refusing: layer, is_on, marking: None.into() },
         }
     }
 }
@@ -50,17 +52,17 @@ where
 
 impl PeerLimit for ServerRateLimit {
     fn for_peer(&self, address: SocketAddr) -> Self {
-        Self {
-            refusing: self.refusing.for_peer(address),
-            refuses: self.refuses,
-            marking: self.marking.for_peer(address),
-        }
+        Self { refusing: self.refusing.for_peer(address), is_on: self.is_on, marking: self.marking.for_peer(address) }
     }
 }
 
 impl Explain for ServerRateLimit {
     fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
-        if self.refuses { self.refusing.explain(request) } else { self.marking.explain(request) }
+        match self.marking.get() {
+            _ if !self.is_on => None,
+            Some(_) => self.marking.explain(request),
+            None => self.refusing.explain(request),
+        }
     }
 }
 
@@ -69,8 +71,8 @@ impl Explain for ServerRateLimit {
 impl damper_metrics::Source for ServerRateLimit {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
         match self.marking.get() {
-            Some(marking) => marking.read(readings),
-            None => self.refusing.read(readings),
+            Some(marking) if self.is_on => marking.read(readings),
+            _ => self.refusing.read(readings),
         }
     }
 }

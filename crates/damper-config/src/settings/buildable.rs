@@ -1,6 +1,8 @@
 //! A check that everything the settings describe can be built.
 
-use super::{ClientLayers, ServerLayers, Settings};
+use super::{ClientLayers, LimitAlgorithm, RateLimitSettings, ServerLayers, Settings};
+use damper_core::OutOfRange;
+use damper_core::limit::{FixedWindow, KeyedAlgorithm, SlidingCounter, TokenBucket};
 use std::fmt::Display;
 
 impl Settings {
@@ -19,6 +21,8 @@ impl Settings {
         for (protocol, layers) in [("http", &self.client.http), ("grpc", &self.client.grpc)] {
             layers.buildable().map_err(|why| format!("client.{protocol}.{why}"))?;
         }
+        #[cfg(feature = "mesh")]
+        built("server.mesh", super::MeshSettings { max_keys: 1, ..self.server.mesh.clone() }.configured_scopes())?;
         Ok(())
     }
 }
@@ -27,10 +31,31 @@ fn built<T, E: Display>(section: &str, result: Result<T, E>) -> Result<(), Strin
     result.map(drop).map_err(|error| format!("{section}: {error}"))
 }
 
+impl RateLimitSettings {
+    /// Builds the limiter of a program with the tiers, if there are any.
+    fn try_tiers(&self) -> Result<(), OutOfRange> {
+        match self.algorithm {
+            _ if self.tiers.is_empty() => Ok(()),
+            LimitAlgorithm::FixedWindow => self.try_tiers_by::<FixedWindow>(),
+            LimitAlgorithm::SlidingCounter => self.try_tiers_by::<SlidingCounter>(),
+            _ => self.try_tiers_by::<TokenBucket>(),
+        }
+    }
+
+    fn try_tiers_by<A: KeyedAlgorithm>(&self) -> Result<(), OutOfRange> {
+        self.keyed_builder::<str>().tiers(self.tiers.clone(), |_| 0).algorithm::<A>().build().map(drop)
+    }
+}
+
 impl ServerLayers {
     fn buildable(&self) -> Result<(), String> {
         built("ratelimit", self.ratelimit.try_quota())?;
-        built("ratelimit", self.ratelimit.any_limiter())?;
+        // Whether it can be built does not depend on the number of keys.
+        let ratelimit = RateLimitSettings { max_keys: 1, ..self.ratelimit.clone() };
+        built("ratelimit", ratelimit.any_limiter())?;
+        built("ratelimit.tiers", ratelimit.try_tiers())?;
+        #[cfg(feature = "http")]
+        built("ratelimit", ratelimit.limit())?;
         built("adaptive_limit", self.adaptive_limit.try_bounds())?;
         built("admission", self.admission.try_bounds())
     }

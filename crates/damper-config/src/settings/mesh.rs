@@ -1,6 +1,7 @@
 //! Limits of the protocol Mesh.
 
 use super::DAY;
+use super::rate_limit::{LARGEST_FIXED_PER_KEY, LARGEST_SLIDING_PER_KEY};
 use crate::kind::Kind;
 use crate::section::{Conflict, section};
 use crate::setting::{Choice, choice};
@@ -66,8 +67,16 @@ section! {
     check |settings| settings.contradiction_in_force();
 }
 
-/// The largest limit of a window of a sliding counter.
-const LARGEST_COUNTED: u32 = 10_000_000;
+impl MeshAlgorithm {
+    /// Returns the largest limit of a window. Each scope has a limiter per key.
+    fn largest_limit(self) -> u32 {
+        match self {
+            Self::TokenBucket => u32::MAX,
+            Self::FixedWindow => LARGEST_FIXED_PER_KEY,
+            Self::SlidingCounter => LARGEST_SLIDING_PER_KEY,
+        }
+    }
+}
 
 impl MeshSettings {
     fn contradiction_in_force(&self) -> Option<Conflict> {
@@ -87,11 +96,10 @@ impl MeshSettings {
         }
         let quotas = [self.global, self.service, self.user];
         let mut quotas = quotas.iter().flatten().chain(self.functions.values());
-        let is_too_large = quotas.any(|quota| quota.limit() > LARGEST_COUNTED);
-        (self.algorithm == MeshAlgorithm::SlidingCounter && is_too_large).then_some(Conflict {
+        quotas.any(|quota| quota.limit() > self.algorithm.largest_limit()).then_some(Conflict {
             keys: &["algorithm", "global", "service", "user", "functions"],
             looser: &[],
-            expected: "a window of a sliding_counter must have at most 10000000 requests",
+            expected: "a window must have at most 1048574 requests with a sliding_counter, and 4294967294 with a fixed_window",
         })
     }
 }

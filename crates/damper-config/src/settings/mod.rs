@@ -39,8 +39,9 @@ pub use mesh::{MeshClientSettings, MeshSettings};
 pub(crate) use pacing::ConfiguredStrategy;
 pub use pacing::PacingSettings;
 pub use rate_limit::{ClientRateLimitSettings, RateLimitSettings};
+pub(crate) use rate_limit::{LimitAlgorithm, ROOM};
 #[cfg(feature = "http")]
-pub(crate) use rate_limit::{LimitAlgorithm, LimitHeaders, LimitKey, ProxyHeader, ROOM};
+pub(crate) use rate_limit::{LimitHeaders, LimitKey, ProxyHeader};
 pub use retry::{HedgeSettings, RetryBudgetSettings, RetrySettings};
 #[cfg(all(feature = "tower", feature = "tokio"))]
 pub(crate) use stack::{ClientConcurrency, ServerConcurrency};

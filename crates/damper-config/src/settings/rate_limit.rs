@@ -9,6 +9,7 @@ use damper_core::concurrency::Criticality;
 use damper_core::keyed::WhenFull;
 use damper_core::limit::{Alignment, FixedWindow, LeakyBucket, Limiter, RateLimiter, SlidingCounter, SlidingLog};
 use damper_core::{Monotonic, OutOfRange, Quota};
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,9 +132,11 @@ impl LimitAlgorithm {
         matches!(self, Self::TokenBucket | Self::FixedWindow | Self::SlidingCounter)
     }
 
-    /// Returns the largest limit of a window.
-    fn largest_limit(self) -> u32 {
+    /// Returns the largest limit of a window, for all requests together or for each key.
+    fn largest_limit(self, is_keyed: bool) -> u32 {
         match self {
+            Self::FixedWindow if is_keyed => LARGEST_FIXED_PER_KEY,
+            Self::SlidingCounter if is_keyed => LARGEST_SLIDING_PER_KEY,
             Self::TokenBucket | Self::LeakyBucket | Self::FixedWindow => u32::MAX,
             Self::SlidingCounter => 10_000_000,
             // The times of these requests take eight megabytes.
@@ -145,6 +148,12 @@ impl LimitAlgorithm {
 const RATE: Kind = Kind::Number { min: 0.001, max: Kind::MAX_RATE as f64 };
 const BURST: Kind = Kind::Count { min: 1, max: Kind::MAX_RATE };
 const MAX_TIERS: usize = 15;
+
+/// The largest limit of a key's fixed window in damper-core.
+pub(super) const LARGEST_FIXED_PER_KEY: u32 = u32::MAX - 1;
+
+/// The largest limit of a key's sliding counter in damper-core, whose counts have 20 bits.
+pub(super) const LARGEST_SLIDING_PER_KEY: u32 = (1 << 20) - 2;
 
 section! {
     /// How many requests a server takes in a second. A request over the limit is refused, or marked.
@@ -278,10 +287,14 @@ impl RateLimitSettings {
                 expected: "alignment is for the algorithms fixed_window and sliding_counter",
             });
         }
-        (self.effective_quota().limit() > self.algorithm.largest_limit()).then_some(Conflict {
-            keys: &["algorithm", "quota", "requests_per_second"],
+        // Tiers are those of a limiter per key, whatever `key` says.
+        let is_keyed = self.key != LimitKey::Global || !self.tiers.is_empty();
+        let mut quotas = iter::once(self.effective_quota()).chain(self.tiers.clone());
+        quotas.any(|quota| quota.limit() > self.algorithm.largest_limit(is_keyed)).then_some(Conflict {
+            keys: &["algorithm", "key", "quota", "requests_per_second", "tiers"],
             looser: &[],
-            expected: "a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter",
+            expected: "a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; \
+                per key or tier, at most 1048574 with a sliding_counter, and 4294967294 with a fixed_window",
         })
     }
 
@@ -320,18 +333,26 @@ impl RateLimitSettings {
     }
 
     /// Builds a leaky bucket for all requests together, whatever the `algorithm` is.
+    ///
+    /// It has no room for large changes: a reload that changes the rate or the burst by more than 1,000 times may need a restart.
     #[must_use]
     pub fn leaky_bucket(&self) -> RateLimiter<LeakyBucket> {
         RateLimiter::with_algorithm(LeakyBucket::new(self.effective_quota()), Monotonic)
     }
 
     /// Builds a fixed window for all requests together, whatever the `algorithm` is.
+    ///
+    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
+    /// [`leaky_bucket`](Self::leaky_bucket).
     #[must_use]
     pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
         RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()).aligned_to(self.alignment), Monotonic)
     }
 
     /// Builds a sliding counter for all requests together, whatever the `algorithm` is.
+    ///
+    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
+    /// [`leaky_bucket`](Self::leaky_bucket).
     ///
     /// # Errors
     ///

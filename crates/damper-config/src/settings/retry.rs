@@ -104,6 +104,8 @@ section! {
 
 impl RetryBudgetSettings {
     /// Builds a budget, to be shared by all calls in an `Arc` or a `static`.
+    ///
+    /// A reload that raises the `floor` by more than 1,000 times may need a restart.
     #[must_use]
     pub fn budget(&self) -> RetryBudget {
         RetryBudget::new(self.config())

@@ -191,6 +191,20 @@ async fn limit_that_marks_lets_pass_and_follows_a_reload() {
     }
 }
 
+/// A server behind this one believes the header, whatever is switched off here.
+#[tokio::test]
+async fn header_of_marks_is_removed_also_while_the_limit_is_off() {
+    let text = "ratelimit = { quota = '1/h', mark = true, mark_header = 'x-over-limit' }\n\
+        stack = { ratelimit = false, deadline = false }";
+    let stack = server_of(text).exempt(|head| head.uri.path() == "/free");
+    for _ in 0..3 {
+        let seen = served(&stack, request([10, 0, 0, 7], &[("x-over-limit", "made up")])).await;
+        assert_eq!((&*seen.marks, seen.header("x-over-limit")), (&[][..], None));
+    }
+    let explained = stack.parts().explain(&Head::of(&request([10, 0, 0, 7], &[]))).to_string();
+    assert!(!explained.contains("limit"), "there is no limit to explain: {explained}");
+}
+
 /// A layer that refuses would let clients send the header of the marks, too.
 #[test]
 fn limit_that_marks_is_no_layer_that_refuses() {

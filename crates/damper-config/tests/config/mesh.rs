@@ -160,9 +160,9 @@ fn settings_of_mesh_that_contradict_each_other_are_mistakes() {
              warn_nearly_exhausted is \"11%\" (app.toml:1:13), warn_approaching is \"10%\" by default",
         ),
         (
-            "server.mesh = { algorithm = 'sliding_counter', user = '20000000/h burst 5' }",
-            "app.toml:1:17: server.mesh: a window of a sliding_counter must have at most 10000000 requests; \
-             algorithm is \"sliding_counter\" (app.toml:1:17), user is \"20000000/h burst 5\" (app.toml:1:48)",
+            "server.mesh = { algorithm = 'sliding_counter', user = '1048575/h burst 5' }",
+            "app.toml:1:17: server.mesh: a window must have at most 1048574 requests with a sliding_counter, and 4294967294 with a fixed_window; \
+             algorithm is \"sliding_counter\" (app.toml:1:17), user is \"1048575/h burst 5\" (app.toml:1:48)",
         ),
         (
             "server.mesh.max_request = 5",

@@ -6,7 +6,7 @@ use damper_core::throttle::Hints;
 use std::time::Duration;
 
 /// A text, and its messages as `app.toml`.
-const BROKEN: [(&str, &[&str]); 59] = [
+const BROKEN: [(&str, &[&str]); 60] = [
     (
         "[server.http.stack]\nclass_header = ''\ntenant_header = 'größe'\n[client.http.stack]\nclass_header = true",
         &[
@@ -268,7 +268,14 @@ const BROKEN: [(&str, &[&str]); 59] = [
     (
         "[server.http.ratelimit]\nalgorithm = 'sliding_log'\nquota = '2000000/day burst 100'",
         &[
-            "app.toml:2:1: server.http.ratelimit: a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; algorithm is \"sliding_log\" (app.toml:2:1), quota is \"2000000/day burst 100\" (app.toml:3:1)",
+            "app.toml:2:1: server.http.ratelimit: a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; per key or tier, at most 1048574 with a sliding_counter, and 4294967294 with a fixed_window; algorithm is \"sliding_log\" (app.toml:2:1), quota is \"2000000/day burst 100\" (app.toml:3:1)",
+        ],
+    ),
+    (
+        "[server.http.ratelimit]\nquota = '5/s'\n[server.http.ratelimit.tiers.free]\n# quota = '1/s'\n[server.http.ratelimit.tiers.pro]\nquota = '9/s'\n[server.http.ratelimit.tiers.team.quota]",
+        &[
+            "app.toml:3:30: server.http.ratelimit.tiers.free is a table, it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000; an empty table is none",
+            "app.toml:7:35: server.http.ratelimit.tiers.team.quota is a table, it must be a quota such as \"100/s burst 200\", at most 10000000 a second, burst 1 to 10000000; an empty table is none",
         ],
     ),
     (

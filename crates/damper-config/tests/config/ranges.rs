@@ -80,6 +80,41 @@ fn each_end_is_what_is_built_and_not_a_default_instead() {
     }
 }
 
+/// A file that `damper-config check` accepts does not stop a server at its start.
+#[test]
+fn largest_limit_of_each_algorithm_and_key_is_built_and_no_larger_one_is_read() {
+    let with = |section: &str, text: String| Sources::new().toml("app.toml", &format!("[server.{section}]\n{text}"));
+    let (sliding, fixed, unlimited) = ((1 << 20) - 2, u32::MAX - 1, u32::MAX);
+    for (settings, largest) in [
+        ("algorithm = 'sliding_log'", 1_000_000),
+        ("algorithm = 'sliding_counter'", 10_000_000),
+        ("algorithm = 'sliding_counter'\nkey = 'client'", sliding),
+        ("algorithm = 'sliding_counter'\nkey = 'path'", sliding),
+        ("algorithm = 'sliding_counter'\nkey = 'header:x-client'", sliding),
+        ("algorithm = 'sliding_counter'\ntiers = ['5/day']", sliding),
+        ("algorithm = 'fixed_window'", unlimited),
+        ("algorithm = 'fixed_window'\nkey = 'client'", fixed),
+        ("key = 'client'", unlimited),
+    ] {
+        let limited = |limit: u64| with("http.ratelimit", format!("{settings}\nquota = '{limit}/day burst 5'")).load();
+        assert_eq!(limited(largest.into()).unwrap().buildable(), Ok(()), "{settings}");
+        assert!(largest == unlimited || limited(u64::from(largest) + 1).is_err(), "{settings}");
+    }
+    for (algorithm, largest) in [("sliding_counter", sliding), ("fixed_window", fixed), ("token_bucket", unlimited)] {
+        let tier = |limit: u64| {
+            with(
+                "http.ratelimit",
+                format!("algorithm = '{algorithm}'\ntiers = {{ free = '5/s', pro = '{limit}/day burst 5' }}"),
+            )
+        };
+        let scope = |limit: u64| with("mesh", format!("algorithm = '{algorithm}'\nuser = '{limit}/day burst 5'"));
+        for sources in [&tier as &dyn Fn(u64) -> Sources, &scope] {
+            assert_eq!(sources(largest.into()).load().unwrap().buildable(), Ok(()), "{algorithm}");
+            assert!(largest == unlimited || sources(u64::from(largest) + 1).load().is_err(), "{algorithm}");
+        }
+    }
+}
+
 #[test]
 fn builders_use_the_values_that_were_read() {
     let text = "failure_threshold = 7\ncooldown = '9s'\nmax_cooldown = '20s'\ncooldown_factor = 2.5\ncooldown_jitter = 30\n\

@@ -381,6 +381,12 @@ fn a_file_without_a_key_does_not_take_the_place_of_one_with_keys() {
         assert!(error.ends_with("app.toml: the file has no key, and had some before"), "{error}");
         assert_eq!(limiter.quota().to_string(), "1/h burst 1", "{text}");
     }
+    // The schema of a JSON file is no setting.
+    let json = file.with_file_name("app.json");
+    fs::write(&json, r#"{ "$schema": "schema.json", "server.http.ratelimit.burst": 7 }"#).unwrap();
+    let of_json = Reloader::new(Sources::new().file(&json)).unwrap();
+    fs::write(&json, r#"{ "$schema": "schema.json" }"#).unwrap();
+    assert!(matches!(of_json.reload(), Err(ReloadError::Emptied { .. })));
     // One of the keys may go.
     fs::write(&file, "server.http.ratelimit.quota = '2/h'").unwrap();
     assert_eq!(reloader.reload().unwrap().len(), 1);

@@ -213,7 +213,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// # #[cfg(feature = "std")] {
     /// use damper::{KeyedLimiter, Quota};
     ///
-    /// let (trial, paid) = (Quota::per_day(1), Quota::per_day(1_000));
+    /// let (trial, paid) = (Quota::per_hour(1), Quota::per_hour(1_000));
     /// let limits = KeyedLimiter::<str>::builder(trial).up_to(paid).build()?;
     /// limits.set_quota(paid)?;
     /// assert!(limits.check_n("alice", 1_000).is_ok());

@@ -94,7 +94,8 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher> KeyedLimiter<K, C, S, ByPlan> {
 
     /// Books `n` tokens of this key under `plan` after the fact, and returns how many it booked.
     ///
-    /// Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt).
+    /// Debt goes no deeper than [`Quota::max_debt`](crate::Quota::max_debt). A key without a slot is charged as
+    /// [`charge`](KeyedLimiter::charge) says.
     pub fn charge_with(&self, key: &K, plan: &Plan, n: u32) -> u32 {
         self.table.charge_planned(self.fingerprint(key), plan, n, &self.clock)
     }

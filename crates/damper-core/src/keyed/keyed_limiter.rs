@@ -284,7 +284,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
     /// deeper than [`Quota::max_debt`].
     ///
     /// Under [`WhenFull::SharedOverflow`], the tokens of a key without a slot are booked in a bucket that such keys
-    /// share. Otherwise the method books none for such a key, and returns 0.
+    /// share. Otherwise such a key gets a free slot. If there is none, the method books none and returns 0.
     pub fn charge(&self, key: &K, n: u32) -> u32 {
         let fingerprint = self.fingerprint(key);
         loop {
@@ -293,7 +293,7 @@ impl<K: Hash + ?Sized, C: Clock, S: BuildHasher, A: KeyedAlgorithm> KeyedLimiter
             }
             let own = self.own_tier(fingerprint, key);
             let tier = || self.tiers.of(fingerprint, own, &self.table);
-            if let Some(booked) = self.table.charge_shared(fingerprint, n, &self.clock, tier) {
+            if let Some(booked) = self.table.charge_without_slot(fingerprint, n, &self.clock, tier) {
                 return booked;
             }
         }

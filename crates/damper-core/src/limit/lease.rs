@@ -238,17 +238,18 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
                 self.held = rest;
                 Ok(())
             }
-            None => self.refill_and_spend(n),
+            None => self.refill_and_spend(n).map(drop),
         }
     }
 
+    /// Spends `n` tokens, more than the lease holds, and returns how many of them no bucket owes.
     #[cold]
-    fn refill_and_spend(&mut self, n: u32) -> Result<(), Denied> {
+    fn refill_and_spend(&mut self, n: u32) -> Result<u32, Denied> {
         let (leasing, clock) = self.limiter.limiter().parts();
         let missing = n - self.held;
-        let taken = leasing.bucket.take_between(missing, missing.saturating_add(self.size), clock)?;
+        let (taken, is_owed) = leasing.bucket.take_between(missing, missing.saturating_add(self.size), clock)?;
         self.held = taken - missing;
-        Ok(())
+        Ok(if is_owed { 0 } else { missing })
     }
 
     /// Spends `n` tokens as [`check_n`](Self::check_n) does, for a call whose true cost is known later.
@@ -277,8 +278,13 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Lease<L> {
     /// ```
     #[inline]
     pub fn reserve(&mut self, n: u32) -> Result<LeaseReservation<'_, L>, Denied> {
-        self.check_n(n)?;
-        Ok(LeaseReservation { lease: self, n })
+        let free = if let Some(rest) = self.held.checked_sub(n) {
+            self.held = rest;
+            0
+        } else {
+            self.refill_and_spend(n)?
+        };
+        Ok(LeaseReservation { lease: self, n, free })
     }
 
     /// Corrects the cost of a call that spent `taken` tokens but `used` another number.
@@ -347,6 +353,8 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> Drop for Lease<L> {
 pub struct LeaseReservation<'a, L: LimiterRef<Algorithm = LeasingBucket>> {
     lease: &'a mut Lease<L>,
     n: u32,
+    /// How many of the tokens came from a quota without a limit. They were not taken from any bucket.
+    free: u32,
 }
 
 impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
@@ -357,11 +365,12 @@ impl<L: LimiterRef<Algorithm = LeasingBucket>> LeaseReservation<'_, L> {
     /// - A call that used more spends the excess from the lease. Tokens that the lease lacks are charged to the bucket,
     ///   into debt if necessary, but not beyond [`Quota::max_debt`](crate::Quota::max_debt). Until that debt is repaid,
     ///   no lease gets tokens from the bucket, but leases still spend what they hold.
+    /// - Tokens that came from the bucket under a quota without a limit are not given back.
     ///
     /// If the lease has room for the rest, or holds the excess, settling touches no memory that other threads use.
     #[inline]
     pub fn settle(self, used: u32) {
-        self.lease.settle(self.n, used);
+        self.lease.settle(self.n, used.max(self.free));
     }
 }
 

@@ -126,6 +126,14 @@ pub(crate) trait PlannedLevel {
         if Self::owed_beats(level, at) == 0 || Self::tag(level) == own { own } else { SEVERAL }
     }
 
+    /// Returns whether the debt may contain tokens that were taken under `plan`.
+    ///
+    /// If all of the debt was taken under another plan, `replanned` may have converted it to that plan. Its tokens are
+    /// then refilled at another rate than under `plan`, so none can be given back.
+    fn may_owe_to(plan: &Plan, level: u64) -> bool {
+        matches!(Self::tag(level), SEVERAL) || Self::tag(level) == u64::from(plan.tag().get())
+    }
+
     /// Returns how many of `n` tokens are available, and the level after taking them.
     #[cfg(target_has_atomic = "64")]
     fn take_up_to(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
@@ -180,6 +188,9 @@ pub(crate) trait PlannedLevel {
     /// It leaves out the tokens that were refilled since then.
     #[cfg(feature = "alloc")]
     fn roll_back(plan: &Plan, level: u64, at: u64, n: u32, taken_at: u64) -> u64 {
+        if !Self::may_owe_to(plan, level) {
+            return level;
+        }
         let bucket = Bucket::read::<Self>(plan, level, at);
         let since = bucket.line.position_at(taken_at);
         let word = bucket.line.take_back(bucket.word, bucket.here, n, since);
@@ -188,11 +199,7 @@ pub(crate) trait PlannedLevel {
 
     /// Returns how many of `n` tokens a refund gives back, rounded up, and the level after it.
     fn refund(plan: &Plan, level: u64, at: u64, n: u32) -> (u32, u64) {
-        // If all of the debt was taken under another plan, `replanned` may have converted it to that plan. Its tokens
-        // are then refilled at another rate than under `plan`, so none is given back.
-        if plan.is_unlimited()
-            || !matches!(Self::tag(level), SEVERAL) && Self::tag(level) != u64::from(plan.tag().get())
-        {
+        if plan.is_unlimited() || !Self::may_owe_to(plan, level) {
             return (0, level);
         }
         let bucket = Bucket::read::<Self>(plan, level, at);

@@ -174,7 +174,7 @@ impl<C: Clock> Striped<C> {
                 return Ok(());
             }
             let taken = self.bucket.take_between(n, n.saturating_add(room), &self.clock);
-            stripe.settle(taken.map_or(0, |taken| taken - n), room);
+            stripe.settle(taken.map_or(0, |(taken, _)| taken - n), room);
             if taken.is_ok() {
                 return Ok(());
             }

@@ -215,17 +215,24 @@ fn poll_timer<Z: Sleep>(
     sleep: &Z,
     context: &mut Context<'_>,
 ) -> Poll<()> {
-    loop {
-        if let Some(sleeping) = timer.as_mut().as_pin_mut() {
-            ready!(sleeping.poll(context));
-        }
+    if timer.is_none() {
         match left() {
             Duration::ZERO => return Poll::Ready(()),
             Duration::MAX => return Poll::Pending,
-            // There is no timer yet, or its clock is ahead of the call's.
             left => timer.set(Some(sleep.sleep(left))),
         }
     }
+    if let Some(sleeping) = timer.as_mut().as_pin_mut() {
+        ready!(sleeping.poll(context));
+    }
+    if left().is_zero() {
+        return Poll::Ready(());
+    }
+    // The timer is ahead of the call's clock. The next poll begins another. One that is ready at once would else keep the thread
+    // here until the time is over.
+    timer.set(None);
+    context.waker().wake_by_ref();
+    Poll::Pending
 }
 
 impl<M: MakeAttempts> fmt::Debug for AttemptsFuture<M> {

@@ -187,9 +187,10 @@ impl Failure {
 /// It is the default of retries, hedges and `damper::tower`'s gates. A retry treats every error as transient, and damper's own refusals as fatal.
 ///
 /// Breakers, limits, throttles and bulkheads [refuse](crate::is_refusal) a call before it reaches the server, and after
-/// a deadline no other attempt is in time. Such errors are found anywhere in an error's chain of sources. So is an
-/// inner [`Retry`](super::Retry) whose deadline passed; its other errors are transient. Do not nest retries, because
-/// their attempts multiply.
+/// a deadline no other attempt is in time. Such errors are found anywhere in an error's chain of sources. So is the
+/// reason of an inner [`Retry`](super::Retry) whose deadline passed before any attempt had failed. Its other errors are
+/// judged by the last attempt's error, even if a later attempt was in flight when the deadline passed. Do not nest
+/// retries, because their attempts multiply, and the outer one may repeat a call that an attempt has carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EveryErr;
 

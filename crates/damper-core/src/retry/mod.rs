@@ -8,7 +8,7 @@
 //!
 //! | | question | ends with |
 //! |---|---|---|
-//! | 1 | may another attempt help? It never does after damper's own refusals | [`GaveUp::NotRetryable`] |
+//! | 1 | may another attempt help? By default it never does after damper's own refusals | [`GaveUp::NotRetryable`] |
 //! | 2 | did the server decline a retry? | [`GaveUp::Declined`] |
 //! | 3 | are attempts left? | [`GaveUp::Attempts`] |
 //! | 4 | is the server's wait within the maximum? | [`GaveUp::Hint`] |
@@ -79,8 +79,8 @@ const THROTTLED_BASE: Duration = Duration::from_secs(1);
 /// Give it a [`RetryBudget`] that all calls to a server share. Without one, three attempts per call
 /// triple the load on a server that fails under its load.
 ///
-/// A server's `Retry-After` is honoured and spread out. A refusal by damper itself (an open breaker, a limit, a
-/// deadline) ends the call at once. The module lists the [order of the checks](self).
+/// A server's `Retry-After` is honoured and spread out. By default a refusal by damper itself (an open breaker, a limit, a
+/// deadline) ends the call at once; [`when`](Self::when) can say otherwise. The module lists the [order of the checks](self).
 ///
 /// # Examples
 ///

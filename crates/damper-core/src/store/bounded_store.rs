@@ -60,7 +60,7 @@ type KeepIf<V> = Box<dyn Fn(&V) -> bool + Send + Sync>;
 /// as fit: 43.6 % against 46.3 % with 1,000 entries and an exponent of 0.8, 67.4 % against 69.5 % with 1.0. The
 /// reason is that a key that comes once goes sooner than one that came often.
 ///
-/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while its shard has another one. If
+/// Values that [`keep_if`](Self::keep_if) wants kept go last: none of them goes while the eviction finds another one in its shard. If
 /// all values of a shard are to be kept, one that was not used lately goes, and
 /// [`kept_evictions`](Self::kept_evictions) counts it. An eviction looks at no more than some 130 entries, and once
 /// at each entry that has come to be kept since the last eviction.
@@ -169,8 +169,8 @@ impl<K, V, S> BoundedStore<K, V, S> {
     ///
     /// It is to be called before the first use. By default no value stays longer.
     ///
-    /// An eviction passes over values for which the predicate is true, as long as its shard has another one. If there
-    /// is none, one of them goes all the same, and is [counted](Self::kept_evictions). One of the next evictions
+    /// An eviction passes over values for which the predicate is true, as long as it finds another one in its shard. If
+    /// it finds none, one of them goes all the same, and is [counted](Self::kept_evictions). One of the next evictions
     /// finds a value that need not be kept any more: each looks again at two values that were kept, and at 64 if all
     /// were. The predicate is called under the lock of a shard: it must not use the store, and should take
     /// nanoseconds. If it unwinds, nothing is inserted.

@@ -173,20 +173,27 @@ impl<K, T: Template<K>, S> Keyed<K, T, S> {
     /// of them, the rest are changed all the same. If two threads change the template at once, all values have the
     /// same settings in the end.
     pub fn change(&self, change: impl FnOnce(&T)) {
+        self.change_setting(change, T::update);
+    }
+
+    /// Changes one setting of the template as [`change`](Self::change) does; `update` gives it to an existing value.
+    ///
+    /// The other settings of a value stay as they are, because they may have been changed individually.
+    pub(crate) fn change_setting(&self, change: impl FnOnce(&T), update: impl Fn(&T, &T::Value)) {
         change(&self.template);
         // ORDERING: Release pairs with the Acquire in `changes`: a thread that sees the count sees the template's settings.
         // loom-tests: live_limits::last_of_two_changes_holds. A value that this thread does not find in the store is inserted
         // after it has released the shard's lock, by a thread that looks for changes under that lock:
         // live_limits::new_key_gets_the_changed_limit, breaker_settings::new_key_gets_the_changed_settings.
         self.changes.fetch_add(1, Ordering::Release);
-        self.store.for_each(|value| self.update(value));
+        self.store.for_each(|value| self.update(value, &update));
     }
 
-    /// Gives a value the settings of the template, or newer ones if these change meanwhile.
-    fn update(&self, value: &T::Value) {
+    /// Gives a value settings of the template, or newer ones if these change meanwhile.
+    fn update(&self, value: &T::Value, update: impl Fn(&T, &T::Value)) {
         loop {
             let before = self.changes();
-            self.template.update(value);
+            update(&self.template, value);
             if self.changes() == before {
                 return;
             }

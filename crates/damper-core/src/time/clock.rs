@@ -21,9 +21,12 @@ pub struct NoClock;
 /// # Contract
 ///
 /// - `now` never steps back by more than [`max_step_back`](Clock::max_step_back) ticks, whichever threads or cores
-///   read it. A larger step is survived: nothing is credited twice, and no caller is locked out for longer than the
-///   deepest debt takes to refill.
-/// - `now` is 64 bits wide and may wrap; where it starts does not matter. A timer of fewer is extended by
+///   read it. A larger step is survived: no caller is locked out for longer than the deepest debt takes to refill. A
+///   `RateLimiter` credits nothing twice either. Limiters whose positions have fewer bits may take a debt from before
+///   the step for one of long ago, and give a burst anew: keyed limiters, `RateLimiter32` and those in `words`.
+/// - `now` is 64 bits wide, may start anywhere and may wrap. There are two exceptions. A new `WordLimiter` has a full
+///   bucket only if the clock starts far from its wrap. Types that count microseconds, such as `CircuitBreaker`, see
+///   the wrap of a clock of more than 1 MHz as a step back. A timer of fewer bits is extended by
 ///   [`ExtendedTimer`](super::ExtendedTimer).
 /// - `frequency` and `max_step_back` return the same at every call.
 /// - No method blocks or panics; `now` is called once in every decision of a limiter.

@@ -32,8 +32,9 @@ pub trait Timer {
 /// a second of `SysTick`'s 24 bits. A program whose main loop is slower than that reads it in the timer's overflow
 /// interrupt, and in that of the half (a compare channel), or in any interrupt that comes as often: `_ = TIME.now();`.
 ///
-/// Read less often it falls behind by whole periods, and may step back by less than one: tokens then come late, and
-/// never too many.
+/// Read less often it falls behind by whole periods, and may step back by less than one. Tokens then come late. A
+/// [`RateLimiter`](crate::RateLimiter) never allows too many. A [`RateLimiter32`](crate::RateLimiter32) may allow a
+/// burst too many for each step, because it cannot tell a debt from before the step from one of long ago.
 ///
 /// # Range
 ///

@@ -38,6 +38,27 @@ pub(crate) struct FixedSettings<W, const UNTIL: u32, const DEADLINE: u32> {
     word: PhantomData<fn() -> W>,
 }
 
+/// Returns the longest cooldown that the breaker reaches.
+///
+/// A cooldown grows only so often, so it may never reach the maximum of the settings.
+pub(crate) const fn longest_cooldown(config: &BreakerConfig) -> Duration {
+    let (mut cooldown, mut reopens) = (config.cooldown(), 1);
+    while reopens < COOLDOWNS {
+        cooldown = grown(cooldown, config);
+        reopens += 1;
+    }
+    cooldown
+}
+
+/// Returns the cooldown after `cooldown`.
+const fn grown(cooldown: Duration, config: &BreakerConfig) -> Duration {
+    let longest = config.max_cooldown().as_nanos();
+    // In nanoseconds, so that none is rounded down to less than the settings say.
+    let nanos = cooldown.as_nanos() * config.factor_in_thousandths() as u128 / 1_000;
+    // At most 100 days.
+    Duration::from_nanos(if nanos < longest { nanos } else { longest } as u64)
+}
+
 impl<W: Word, const UNTIL: u32, const DEADLINE: u32> FixedSettings<W, UNTIL, DEADLINE> {
     /// Computes the settings. `max_half_open` is the longest time half-open; zero if there is none.
     pub(crate) const fn new(
@@ -65,21 +86,15 @@ impl<W: Word, const UNTIL: u32, const DEADLINE: u32> FixedSettings<W, UNTIL, DEA
         if let Err(error) = check_fits("successes_to_close", successes, W::LAYOUT.max_probes()) {
             return Err(error);
         }
-        let longest = config.max_cooldown();
+        let longest = longest_cooldown(config);
         let until = match WrappingTimes::up_to(longest, hertz, skew) {
             Ok(times) => times,
             Err(error) => return Err(error),
         };
-        let mut cooldowns = [0; COOLDOWNS];
-        // In nanoseconds, so that none is rounded down to less than the settings say.
-        let (mut nanos, mut reopens) = (config.cooldown().as_nanos(), 0);
+        let (mut cooldowns, mut cooldown, mut reopens) = ([0; COOLDOWNS], config.cooldown(), 0);
         while reopens < COOLDOWNS {
-            // At most 100 days.
-            cooldowns[reopens] = until.units_in(Duration::from_nanos(nanos as u64), hertz);
-            nanos = nanos * config.factor_in_thousandths() as u128 / 1_000;
-            if nanos > longest.as_nanos() {
-                nanos = longest.as_nanos();
-            }
+            cooldowns[reopens] = until.units_in(cooldown, hertz);
+            cooldown = grown(cooldown, config);
             reopens += 1;
         }
         let deadline = match WrappingTimes::up_to(max_half_open, hertz, skew) {

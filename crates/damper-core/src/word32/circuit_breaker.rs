@@ -27,6 +27,9 @@ use core::time::Duration;
 /// the time half-open by less than 2^-7. The cooldown stops growing after seven times. A result that is
 /// recorded after exactly 32 state changes (or a multiple) is taken for one of the present state.
 ///
+/// Times circle. An open breaker that no call asks for four times its longest cooldown may be open for one cooldown
+/// more. A half-open breaker may likewise stay so for one `max_half_open` more.
+///
 /// # Examples
 ///
 /// ```

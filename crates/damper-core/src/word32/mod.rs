@@ -27,7 +27,7 @@ mod rate_limiter;
 mod times;
 
 #[cfg(target_has_atomic = "64")]
-pub(crate) use breaker_settings::FixedSettings;
+pub(crate) use breaker_settings::{FixedSettings, longest_cooldown};
 pub use circuit_breaker::CircuitBreaker32;
 pub(crate) use fixed_breaker::FixedBreaker;
 pub use rate_limiter::RateLimiter32;

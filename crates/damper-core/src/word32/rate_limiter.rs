@@ -24,7 +24,8 @@ use core::fmt;
 /// strictly, as if up to a burst had been taken just now, until that is refilled. Never more is allowed by it. (10/s
 /// with a burst of 10 on a clock of 1 MHz: a circle takes 27 minutes, and for one second of these it may refuse what it
 /// should allow, if it was idle since the last time round. The finer the ticks, the shorter the circle: 26 s with
-/// nanoseconds.) One that is made while its clock is not near tick 0 may begin so. Where the clock's 64 bits themselves
+/// nanoseconds.) One that is made while its clock is not near tick 0 may begin so. Where the
+/// clock steps back by more than it states and than a burst takes to be refilled, a burst may be given anew. Where the clock's 64 bits themselves
 /// wrap, which nanoseconds do after 584 years, a burst may be given anew.
 ///
 /// The quota is fixed; [`RateLimiter`](crate::RateLimiter) has one that can be changed, and much more.

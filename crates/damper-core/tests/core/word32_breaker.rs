@@ -86,3 +86,20 @@ proptest! {
         compare::<1_000_000_000>(settings.plan(), start, steps);
     }
 }
+
+/// An old cooldown seems to be open again when the times of the word circle.
+///
+/// That lasts for one cooldown at most.
+#[test]
+fn old_cooldown_seems_open_for_one_cooldown_at_most() {
+    let timer = Timer::<1_000>::at(0);
+    let breaker = CircuitBreaker32::new(BreakerConfig::DEFAULT, &timer).unwrap();
+    breaker.trip();
+    timer.advance(30_001);
+    let mut open = 0;
+    for second in 0..40 * 3_600 {
+        open = if breaker.state() == State::Open { open + 1 } else { 0 };
+        assert!(open <= 31, "open at {second} s");
+        timer.advance(1_000);
+    }
+}

@@ -8,20 +8,22 @@ use damper_core::{CallError, Reads, breaker};
 use http::Response;
 use http_body::Body;
 
-/// Ends a call with the body of its response, unless the head already shows a failure.
+/// Ends a call with the body of its response, unless the head already shows a failure or a limit.
 ///
-/// A body that fails after a 200 is a failure. A body that is dropped before its end has no verdict. Like [`AtHead`], it is not for gRPC:
-/// use `damper::tonic::AtTrailers`.
+/// The verdict of the head holds if the body is whole. A body that fails after a 200 is a failure. A body that is dropped before its end has
+/// no verdict. Like [`AtHead`], it is not for gRPC: use `damper::tonic::AtTrailers`.
 #[derive(Clone, Copy, Default)]
 pub struct AtBodyEnd<V = Statuses> {
     head: AtHead<V>,
+    /// The verdict of the head, once it is known.
+    told: Option<Verdict>,
 }
 
 impl AtBodyEnd {
     /// Creates a completion that judges heads by [`Statuses`].
     #[must_use]
     pub const fn new() -> Self {
-        Self { head: AtHead::new() }
+        Self { head: AtHead::new(), told: None }
     }
 }
 
@@ -35,14 +37,14 @@ impl<V> AtBodyEnd<V> {
         F: Fn(Result<&ResponseHead<'_>, &E>) -> T,
         T: Into<Verdict>,
     {
-        AtBodyEnd { head: AtHead { classify } }
+        AtBodyEnd { head: AtHead { classify }, told: None }
     }
 }
 
 /// Keeps the verdicts on heads, and moves the end of the call to the end of the body.
 impl<V> From<AtHead<V>> for AtBodyEnd<V> {
     fn from(head: AtHead<V>) -> Self {
-        Self { head }
+        Self { head, told: None }
     }
 }
 
@@ -53,11 +55,15 @@ impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtB
 
     fn head(&mut self, response: &Response<R>) -> ControlFlow<Verdict, Verdict> {
         match Completion::<R, E, N>::head(&mut self.head, response) {
-            // A body cannot turn a failure into a success.
-            ControlFlow::Break(verdict) if breaker::Verdict::from(&verdict) == breaker::Verdict::Success => {
+            // A body cannot turn a failure into a success, nor a refusal by the server's limit into its work.
+            ControlFlow::Break(verdict)
+                if verdict.ending != Ending::Limited
+                    && breaker::Verdict::from(&verdict) == breaker::Verdict::Success =>
+            {
+                self.told = Some(verdict);
                 ControlFlow::Continue(verdict)
             }
-            failed => failed,
+            over => over,
         }
     }
 
@@ -69,7 +75,12 @@ impl<R: Body, E, V: ClassifyResponse<E, Verdict>, N> Completion<R, E, N> for AtB
         response: Response<R>,
         pending: Option<(HeldPermit<P>, Self)>,
     ) -> Response<ObservedBody<R, P>> {
-        response.map(|body| ObservedBody::new(body, pending.map(|(permit, _)| (permit, BodyErrors))))
+        response.map(|body| {
+            let pending = pending.map(|(permit, Self { told, .. })| {
+                (permit, BodyErrors { head: told.unwrap_or(Verdict::of(Ending::Success)) })
+            });
+            ObservedBody::new(body, pending)
+        })
     }
 
     fn not_called(error: CallError<E, N>) -> CallError<E, N> {
@@ -83,12 +94,14 @@ impl<V> fmt::Debug for AtBodyEnd<V> {
     }
 }
 
-/// Takes a body that ends with an error as [broken](Ending::Broken), and any other as a success.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct BodyErrors;
+/// Takes a body that ends with an error as [broken](Ending::Broken). Otherwise the head decides.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyErrors {
+    head: Verdict,
+}
 
 impl Reads<BodyEnd<'_>, Verdict> for BodyErrors {
     fn read_from(&self, end: &BodyEnd<'_>) -> Verdict {
-        Verdict::of(if matches!(end, BodyEnd::Error) { Ending::Broken } else { Ending::Success })
+        if matches!(end, BodyEnd::Error) { Verdict::of(Ending::Broken) } else { self.head }
     }
 }

@@ -412,8 +412,8 @@ impl<L: Gate, V> ConcurrencyLayer<L, V> {
     /// and the latency of successes counts as that of the server's work. A 429 and `RESOURCE_EXHAUSTED` are about one client's quota
     /// or one message's size, and a server sends them in no time. If they were signs of overload, one client beyond its quota would take the
     /// limit from all others. The same holds for a 404 as a success: calls that a client makes fail at will would make the server look fast.
-    /// A server that refuses by 429 because it is overloaded needs a closure that says so. The `Elapsed` of tower's timeouts is an error like
-    /// any other, because this crate does not know the type.
+    /// A server that refuses by 429 because it is overloaded needs a closure that says so. With the feature `tokio`, the `Elapsed` of tower's
+    /// timeouts is a timeout. Without it, this crate does not know the type, and takes it as an error like any other.
     ///
     /// A call that ends by its deadline is a sign of overload only if that left it as long as a call [usually takes](Self::min_budget).
     ///

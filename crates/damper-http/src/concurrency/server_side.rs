@@ -11,7 +11,7 @@ use crate::wire::{self, StatusDetails};
 use crate::{Body, Head};
 use alloc::boxed::Box;
 use bytes::Bytes;
-use damper_core::gate::{AnswerOf, Ask, Gate, Refusal, Verdict};
+use damper_core::gate::{AnswerOf, Ask, Gate, Permit, Refusal, Verdict};
 use damper_tower::internal::{Side, Stand};
 use http::header::RETRY_AFTER;
 use http::{Request, Response, StatusCode};
@@ -46,7 +46,7 @@ where
     #[inline]
     fn hold(&self, permit: Option<L::Permit>, request: &Request<B>) -> Self::Held {
         let ServerSettings { min_budget, stall_limit, telemetry, .. } = &self.shared.settings;
-        let Some(permit) = permit else { return Held::exempt() };
+        let Some(permit) = permit.filter(Permit::was_asked) else { return Held::exempt() };
         Observe::<L::Refusal>::allowed(telemetry);
         Held::new(HeldPermit::new(permit, &Head::of(request), min_budget), self.completion.clone(), *stall_limit)
     }

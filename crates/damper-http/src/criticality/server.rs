@@ -27,8 +27,8 @@ use http::{HeaderMap, Request};
 /// two lines is not valid, because the second one may have been added to the first.
 ///
 /// **Trust.** A caller is trusted if its [peer address](Head::peer) is in [these networks](Self::trusting), or if
-/// [a predicate](Self::trusting_if) says so. By default no caller is, and a request without a peer address never is. The caller is the peer of
-/// the connection. A trusted proxy at the edge must therefore set or remove the headers itself, as this layer does.
+/// [a predicate](Self::trusting_if) says so. By default no caller is, and a request without a peer address is in no network. The caller
+/// is the peer of the connection. A trusted proxy at the edge must therefore set or remove the headers itself, as this layer does.
 ///
 /// Put it outside of all limits. [`server_stack`](crate::server_stack) does.
 ///

@@ -1,14 +1,16 @@
 //! The place of an HTTP request's deadline.
 
+use super::SentTimeout;
 use crate::Head;
 use core::time::Duration;
 use damper_core::Reads;
 use damper_core::deadline::Deadline;
-use http::Request;
+use http::{Extensions, Request};
 
 /// Finds the deadline of a request in its extensions, where [`ClientDeadlineLayer`](crate::ClientDeadlineLayer) puts it.
 ///
-/// With it, a layer of [`tower`](damper_tower) knows how long a request may wait.
+/// With it, a layer of [`tower`](damper_tower) knows how long a request may wait. The margin of a client's layer is
+/// not a part of that time.
 ///
 /// # Examples
 ///
@@ -35,13 +37,20 @@ pub struct RequestDeadline;
 impl<B> Reads<Request<B>, Option<Duration>> for RequestDeadline {
     #[inline]
     fn read_from(&self, request: &Request<B>) -> Option<Duration> {
-        request.extensions().get::<Deadline>().map(Deadline::remaining)
+        time_left(request.extensions())
     }
 }
 
 impl Reads<Head<'_>, Option<Duration>> for RequestDeadline {
     #[inline]
     fn read_from(&self, head: &Head<'_>) -> Option<Duration> {
-        head.extensions.get::<Deadline>().map(Deadline::remaining)
+        time_left(head.extensions)
     }
+}
+
+/// Returns the time left of a request. At a client, the margin is not a part of it.
+#[inline]
+fn time_left(extensions: &Extensions) -> Option<Duration> {
+    let deadline = extensions.get::<Deadline>()?;
+    Some(deadline.remaining().min(SentTimeout::left_in(extensions)))
 }

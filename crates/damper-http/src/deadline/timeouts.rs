@@ -5,7 +5,7 @@ use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::setting::Setting;
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 
 /// The sources of a request's deadline in a layer.
 #[derive(Clone, Debug)]
@@ -50,9 +50,11 @@ impl SentTimeout {
         self.protocol.write_timeout(headers, self.header.as_ref(), self.left().min(most));
     }
 
-    /// Returns whether no more than the margin is left, so that no attempt may begin.
-    pub(crate) fn is_spent(&self) -> bool {
-        self.left().is_zero()
+    /// Returns the time within which a request with these extensions has to be sent.
+    ///
+    /// It is [`Duration::MAX`] without a layer of deadlines around.
+    pub(crate) fn left_in(extensions: &Extensions) -> Duration {
+        extensions.get().map_or(Duration::MAX, Self::left)
     }
 
     /// Returns the time left now minus the margin.

@@ -4,6 +4,7 @@ use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use http::Response;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -29,7 +30,7 @@ impl<R> HedgedBody<R> {
     pub(super) fn give_up(response: &mut Response<Self>) {
         response.body_mut().body = None;
         // They would be those of the body that is gone.
-        for name in [http::header::CONTENT_LENGTH, http::header::TRANSFER_ENCODING] {
+        for name in [CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING] {
             response.headers_mut().remove(name);
         }
     }

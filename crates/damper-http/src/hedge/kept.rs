@@ -54,7 +54,7 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
     /// Returns whether there can be another attempt after a wait.
     pub(super) fn may_start(&self, wait: Duration) -> bool {
         self.deadline.as_ref().is_none_or(|deadline| wait < deadline.remaining())
-            && !self.sent_timeout().is_some_and(SentTimeout::is_spent)
+            && wait < SentTimeout::left_in(&self.head.extensions)
             && self.body.is_replayable()
     }
 
@@ -67,15 +67,11 @@ impl<K: ReplayableBody, C: Clock + Clone + Send + Sync + 'static> Kept<K, C> {
         let body = self.body.try_clone()?;
         let time_left = time_left(self.deadline.as_ref());
         let mut request = prepare(protocol, self.head.clone(), body, previous, time_left);
-        if let Some(timeout) = self.sent_timeout() {
+        // A deadline layer around the hedge wrote the time left at the start of the call, so update it.
+        if let Some(timeout) = self.head.extensions.get::<SentTimeout>() {
             timeout.write(request.headers_mut(), time_left.unwrap_or(Duration::MAX));
         }
         Some(request)
-    }
-
-    /// The timeout that a deadline layer around the hedge wrote into the request.
-    fn sent_timeout(&self) -> Option<&SentTimeout> {
-        self.head.extensions.get()
     }
 
     /// Returns which failure an outcome is; `None` for the response that the caller gets.

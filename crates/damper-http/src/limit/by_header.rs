@@ -13,6 +13,9 @@ use http::HeaderName;
 /// Requests without the header share a bucket with those where it is empty.
 ///
 /// If a request has the header several times, the first counts.
+///
+/// With the feature `tracing`, the log of a refusal has the value in clear, at the level debug. If the header holds a secret, such as
+/// `Authorization`, mark its value as [sensitive](http::HeaderValue::set_sensitive) before. Then the log leaves it out.
 #[derive(Clone, Debug)]
 pub struct ByHeader<T = Arc<KeyedLimiter<[u8]>>> {
     name: HeaderName,
@@ -56,7 +59,8 @@ impl<T: KeyedLimit<[u8]>> Limit for ByHeader<T> {
     }
 
     fn key(&self, head: &Head<'_>) -> Option<String> {
-        head.headers.get(&self.name)?.to_str().ok().map(String::from)
+        let value = head.headers.get(&self.name).filter(|value| !value.is_sensitive())?;
+        value.to_str().ok().map(String::from)
     }
 }
 

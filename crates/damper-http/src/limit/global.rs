@@ -61,27 +61,33 @@ pub(super) fn refusal<A: Algorithm, C: Clock>(limiter: &RateLimiter<A, C>, denie
 /// Several limits for all requests.
 ///
 /// Headers report the one that has the fewest tokens left, or that refused.
-impl<L: Limits, C: Clock> Limit for LimitSet<L, C> {
+impl<L: Limits<Usages: IntoIterator<Item = Usage>>, C: Clock> Limit for LimitSet<L, C> {
     type Future = NoWait;
 
     fn decide(&self, _: &Head<'_>, cost: u32, detail: Detail) -> LimitDecision<Self::Future> {
         LimitDecision::from(match self.check_n(cost) {
             Ok(_) if detail == Detail::None => Ok(None),
             Ok(_) => Ok(Some(standing_of(self.usage()))),
-            Err(refused) => Err(refusal_of_set(refused)),
+            Err(refused) => Err(refusal_of_set(self, refused)),
         })
     }
 
     fn forecast(&self, _: &Head<'_>, cost: u32) -> Forecast<Refusal> {
         match set_refusal(self, cost) {
-            Some(refused) => Forecast::Refuse(refusal_of_set(refused)),
+            Some(refused) => Forecast::Refuse(refusal_of_set(self, refused)),
             None => Forecast::Pass(Some(standing_of(self.usage()))),
         }
     }
 }
 
-fn refusal_of_set(refused: LimitSetDenied) -> Refusal {
-    Limited::by(refused.denied(), refused.quota()).of_part(refused.index()).into()
+#[cold]
+fn refusal_of_set<L, C: Clock>(limits: &LimitSet<L, C>, refused: LimitSetDenied) -> Refusal
+where
+    L: Limits<Usages: IntoIterator<Item = Usage>>,
+{
+    let usage = limits.peek().into_iter().nth(refused.index());
+    let quota = usage.map_or_else(|| refused.quota(), reported_quota);
+    Limited::by(refused.denied(), quota).of_part(refused.index()).into()
 }
 
 /// Implements [`Limit`] for limiters whose decision does not include the remaining tokens.

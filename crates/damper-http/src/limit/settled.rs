@@ -22,7 +22,8 @@ use damper_core::time::Clock;
 pub trait Settle<Q: ?Sized> {
     /// Corrects the cost of a call that was allowed: it took `taken` tokens, and used `used`.
     ///
-    /// An excess is charged, into debt if necessary. Tokens that were not used are given back.
+    /// An excess is charged, into debt if necessary. Tokens that were not used are given back. The limit remembers
+    /// nothing of the call: if its quota had no limit then and has one now, it gives back tokens that it never took.
     fn settle(&self, call: &Q, taken: u32, used: u32);
 }
 

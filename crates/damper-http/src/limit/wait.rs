@@ -31,6 +31,13 @@ impl<C> WaitingLimit<C> {
     pub(super) fn limiter(&self) -> &RateLimiter<TokenBucket, C> {
         &self.limiter
     }
+
+    /// Returns how long this request may wait.
+    ///
+    /// A token that comes after the call's deadline would be spent on a response that is too late.
+    fn longest_wait(&self, head: &Head<'_>) -> Duration {
+        head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()))
+    }
 }
 
 impl<C: Clock + Send + Sync + 'static> Limit for WaitingLimit<C> {
@@ -42,9 +49,7 @@ impl<C: Clock + Send + Sync + 'static> Limit for WaitingLimit<C> {
             return LimitDecision::Pass(detail.then(|| standing_after(&self.limiter, allowed)));
         }
         let limiter = Arc::clone(&self.limiter);
-        // A token that comes after the call's deadline would be spent on a response that is too late.
-        let longest =
-            head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()));
+        let longest = self.longest_wait(head);
         LimitDecision::Wait(WaitFuture(Box::pin(async move {
             let waited = limiter.acquire(cost).within(longest).await;
             let usage = limiter.peek();
@@ -59,7 +64,13 @@ impl<C: Clock + Send + Sync + 'static> Limit for WaitingLimit<C> {
 
     fn forecast(&self, head: &Head<'_>, cost: u32) -> Forecast<Refusal> {
         match Limit::forecast(self.limiter(), head, cost) {
-            Forecast::Refuse(_) => Forecast::Wait,
+            Forecast::Refuse(Refusal::Limited(limited)) => {
+                let beyond = limited.retry_after().map(|wait| wait.saturating_sub(self.longest_wait(head)));
+                match beyond {
+                    Some(Duration::ZERO) => Forecast::Wait,
+                    beyond => Forecast::Refuse(Limited::new(beyond, limited.standing()).into()),
+                }
+            }
             other => other,
         }
     }

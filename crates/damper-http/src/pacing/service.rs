@@ -3,6 +3,7 @@
 use super::by_pacer::ByPacer;
 use super::paced_requests::refuse;
 use super::{PacingLayer, Repeating};
+use crate::deadline::SentTimeout;
 use crate::retry::BorrowedCallee;
 use crate::retry::{
     AttemptBody, AttemptsService, BegunCall, Budgets, Call, CallAttempts, CallInAttempts, GiveUp, RetryProtocol,
@@ -60,12 +61,13 @@ where
     fn call<X: BorrowedCallee<Request<K::Body>, Later = S>>(&self, service: X, request: Request<Q>) -> Self::Future {
         let Repeating { settings, longest } = &self.mode;
         let head = Head::of(&request);
+        let sent_left = || SentTimeout::left_in(head.extensions);
         let pacer = self.pacers.read_from(&head);
         // Read before the sleep is chosen, so that no later pause is missed.
         let pause = SeenPause::of(&pacer);
         let sleep = pacer.before_call_within(|| {
             let deadline = deadline_of::<Q, _, _>(&settings.protocol, &head, settings.retry.clock());
-            deadline.map_or(Duration::MAX, |deadline| deadline.remaining()).min(*longest)
+            deadline.map_or(Duration::MAX, |deadline| deadline.remaining()).min(sent_left()).min(*longest)
         });
         let pace = ByPacer { pacer, hints: self.hints.clone(), telemetry: self.telemetry.clone(), pause };
         let begun = BegunCall::new::<Q, _, _>(settings, &head).repeats_rejections();
@@ -79,7 +81,7 @@ where
             return AttemptsFuture::calling(CallAttempts { call, service: again, pace }, attempt);
         }
         let service = Some(service.release());
-        let left = until.remaining();
+        let left = until.remaining().min(sent_left());
         let call = Call::begin_later(settings, begun, request).begins_until(until);
         let attempts = CallAttempts { call, service, pace };
         if sleep.is_zero() {

@@ -234,6 +234,8 @@ impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     /// | costs less than it took | the rest is given back, as far as the bucket has room |
     /// | is dropped before its response, or fails with an error of the service | the cost that was taken stays taken |
     ///
+    /// A client that keeps many responses open can save their estimates up, and spend them beyond the burst when it ends these at once.
+    ///
     /// The cost of a [tree](RateLimitLayer::tree) is a number of tokens for each dimension. Its reservation bounds what is given back,
     /// as [`QuotaTreeBuilder::unsettled`](damper_core::keyed::QuotaTreeBuilder::unsettled) says.
     ///
@@ -280,6 +282,9 @@ impl<L: CorrectedLimit + Clone> RateLimitLayer<L> {
     /// |---|---|
     /// | ends, also with an error | at its end, by what was counted |
     /// | is dropped before, because the client disconnected | then, by what was counted until then |
+    ///
+    /// A client that keeps many bodies open can save their estimates up, and spend them beyond the burst when it ends these at once. Only
+    /// a tree [bounds](damper_core::keyed::QuotaTreeBuilder::unsettled) that.
     ///
     /// The pieces are as the service sends them: an event or a number may be cut between two. [`BodyLines`](crate::BodyLines) puts lines
     /// together in bounded memory. Nothing of the body is kept or delayed otherwise. Put the layer outside of what compresses.

@@ -99,6 +99,9 @@ impl RateLimitLayer<ByHeader> {
     ///
     /// Requests without the header share a bucket. A client that controls the header can evade the limit, so use one
     /// that is verified before or that a proxy writes.
+    ///
+    /// With the feature `tracing`, the log of a refusal has the value in clear, at the level debug. If the header holds a secret, such as
+    /// `Authorization`, mark its value as [sensitive](http::HeaderValue::set_sensitive) before. Then the log leaves it out.
     #[must_use]
     pub fn by_header(name: HeaderName, quota: Quota) -> Self {
         Self::with_table(ByHeader::new(name, limits_for_each(quota)))

@@ -13,6 +13,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
+use core::time::Duration;
 use damper_core::gate::Forecast;
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Response, StatusCode};
@@ -117,8 +118,13 @@ impl<L> RateLimitSettings<L> {
 
     /// Writes the headers that report this standing.
     pub(super) fn write_headers(&self, headers: &mut HeaderMap, standing: Standing) {
+        self.write_headers_with_wait(headers, standing, standing.resets_in);
+    }
+
+    /// Writes the headers that report this standing. `RateLimit` names this `wait`.
+    fn write_headers_with_wait(&self, headers: &mut HeaderMap, standing: Standing, wait: Option<Duration>) {
         let Standing { quota, remaining, resets_in, .. } = standing;
-        self.rate_limit_headers.write(headers, quota, remaining, resets_in);
+        self.rate_limit_headers.write(headers, quota, remaining, wait);
         if self.headers.include_x() {
             wire::x_rate_limit(headers, quota, remaining, resets_in);
         }
@@ -231,8 +237,7 @@ impl<L: Limit> RateLimitSettings<L> {
         let mut response = Refused::mark(self.response_in_protocol(head, refusal));
         if let Refusal::Limited(limited) = refusal {
             // `RateLimit` and a `Retry-After` beside it name the same time.
-            let standing = Standing::new(limited.standing().quota, limited.standing().remaining, limited.retry_after());
-            self.write_headers(response.headers_mut(), standing);
+            self.write_headers_with_wait(response.headers_mut(), limited.standing(), limited.retry_after());
         }
         Box::new(response)
     }

@@ -13,7 +13,7 @@ use core::task::{Context, Poll, Waker};
 use core::{fmt, ops::Range};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
@@ -281,7 +281,8 @@ where
 /// Wakes the others: the stream would wake this reader, so another one has to poll it.
 impl<Q> Drop for BufferedBody<Q> {
     fn drop(&mut self) {
-        let Some(mut shared) = lock(&self.shared) else { return };
+        // After a panic of the stream nothing else would wake them. They get an error then.
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         let mut others = mem::take(&mut shared.waiting);
         drop(shared);
         others.retain(|(reader, _)| *reader != self.reader);

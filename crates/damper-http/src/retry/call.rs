@@ -125,6 +125,13 @@ fn prepare<Q, C: Clock, P: RetryProtocol<Q>>(protocol: &P, deadline: &Deadline<C
     }
 }
 
+/// Returns the time within which an attempt of a request with this head has to begin.
+///
+/// It ends `until` then, or earlier by the margin of an outer layer of deadlines.
+fn left_to_begin<C: Clock>(until: &Deadline<C>, head: Option<&Parts>) -> Duration {
+    until.remaining().min(head.map_or(Duration::MAX, |head| SentTimeout::left_in(&head.extensions)))
+}
+
 impl<K, C, B, P, Z> Call<K, C, B, P, Z>
 where
     K: ReplayableBody,
@@ -208,8 +215,7 @@ where
 
     /// Returns the time within which the planned attempt has to begin.
     pub(super) fn time_to_begin(&self) -> Duration {
-        let timeout = self.next.as_ref().and_then(|next| next.0.extensions.get::<SentTimeout>());
-        if timeout.is_some_and(SentTimeout::is_spent) { Duration::ZERO } else { self.until.remaining() }
+        left_to_begin(&self.until, self.next.as_ref().map(|next| &next.0))
     }
 
     /// Checks after a wait that there is time for the attempt, and for a longer wait if necessary.
@@ -268,7 +274,8 @@ where
         let RetrySettings { budgets, protocol, .. } = &*self.settings;
         let budget = budgets.budget(&self.budget);
         let head = outcome.as_ref().map(ResponseHead::of);
-        let failure = pace.failure(protocol, head.as_ref().map_err(|error| *error), || self.until.remaining());
+        let left = || left_to_begin(&self.until, self.kept.as_ref().map(|kept| &kept.0));
+        let failure = pace.failure(protocol, head.as_ref().map_err(|error| *error), left);
         let (failure, no_time) = match failure {
             Ok(failure) => (failure, None),
             Err(reason) => (Some(Failure::THROTTLED.declined()), Some(reason)),
@@ -305,6 +312,9 @@ where
         let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
         let wait = attempts.next_wait(retry, failure)?;
         let (head, kept) = self.kept.take().ok_or(GaveUp::Attempts)?;
+        if wait >= left_to_begin(&self.until, Some(&head)) {
+            return Err(GaveUp::Deadline { hint: None });
+        }
         // An attempt that is still sending may have exceeded the kept data. Then nothing is withdrawn from the budget.
         let mut withdrawal = Err(GaveUp::NotRetryable);
         let body = kept.restart_if(|| {

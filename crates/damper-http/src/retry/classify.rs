@@ -24,6 +24,7 @@ impl Statuses {
     /// | a refused connection; with the feature `hyper`, a request that hyper gave back unsent; with the feature `http2` of this crate, which `tonic` of damper enables, one that HTTP/2 refused, by `REFUSED_STREAM` or a `GOAWAY` that came before it | of every method, and the first one costs nothing of the budget |
     /// | an error of the transport, the timeout of one attempt | after the backoff |
     /// | an error of damper's own: [`CircuitOpen`](damper_core::CircuitOpen), [`Denied`](damper_core::Denied), [`DeadlineExceeded`](damper_core::DeadlineExceeded) | never |
+    /// | with the feature `hyper`, and over HTTP/2 with `http2`, an error of the request itself: its own body failed, as when the client of a proxy breaks off an upload | never |
     /// | all other responses | never |
     ///
     /// # Examples
@@ -56,7 +57,7 @@ impl Statuses {
                 };
                 Some(failure.retry_after(wire::retry_after_in(head.headers)))
             }
-            Err(error) if crate::RequestNotMade::find_in(error).is_some() => Some(Failure::FATAL),
+            Err(error) if is_fault_of_request(error) => Some(Failure::FATAL),
             Err(error) => {
                 let failure = EveryErr::judge(error);
                 Some(if failure.may_retry() && is_unprocessed(error) { failure.unprocessed() } else { failure })
@@ -90,6 +91,28 @@ impl<E: Error + 'static> ClassifyResponse<E, Option<Failure>> for Statuses {
     fn classify(&self, response: Result<&ResponseHead<'_>, &E>) -> Option<Failure> {
         Self::failure(response.map_err(|error| error as _))
     }
+}
+
+/// Returns whether the request itself is at fault: it could not be made, or its own body failed.
+///
+/// The server has nothing to do with that, and another attempt would fail in the same way. hyper calls such an error one of its user. Over
+/// HTTP/2 it is the reset of a stream by this side.
+pub(crate) fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "hyper")]
+    if successors(Some(error), |&error| source_of(error)).any(is_error_of_user) {
+        return true;
+    }
+    crate::RequestNotMade::find_in(error).is_some()
+}
+
+/// Returns whether an error, its sources aside, comes from the request that hyper was given.
+#[cfg(feature = "hyper")]
+fn is_error_of_user(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "http2")]
+    if let Some(error) = error.downcast_ref::<h2::Error>() {
+        return error.is_reset() && !error.is_remote() && !error.is_library();
+    }
+    error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)
 }
 
 /// Returns whether the error or one of its sources shows that no server processed the request.

@@ -22,7 +22,7 @@ pub(super) struct SpanAttributes {
     ///
     /// `None` for deadlines, which say it otherwise.
     result: Option<Key>,
-    is_breaker: bool,
+    kind: Kind,
 }
 
 impl SpanAttributes {
@@ -34,22 +34,28 @@ impl SpanAttributes {
             Kind::ServerDeadline | Kind::ClientDeadline => None,
             _ => Some(Key::new(format!("{}.result", otel::namespace(group)))),
         };
-        Self { name, result, is_breaker: kind == Kind::Breaker }
+        Self { name, result, kind }
     }
 
     /// Sets the name and the result of a decision: `allowed` or `error`. A breaker says its [state](Self::in_state).
     #[inline]
     pub(super) fn decided(&self, result: &'static str) {
-        if !self.is_breaker {
+        if self.kind != Kind::Breaker {
             on_span(|span| self.set(span, result));
         }
     }
 
     /// Sets the name and the result, and the details of a refusal.
+    ///
+    /// A candidate refuses nothing, so it sets no details.
     #[cold]
     pub(super) fn refused(&self, details: &RefusalDetails<'_>) {
         on_span(|span| {
-            self.set(span, if self.is_breaker { "open" } else { "refused" });
+            self.set(span, if self.kind == Kind::Breaker { "open" } else { "refused" });
+            // The details would say that the request was refused.
+            if self.kind == Kind::Candidate {
+                return;
+            }
             for label in details.labels() {
                 span.set_attribute(KeyValue::new(otel::attribute("", label.key()), label.value().to_owned()));
             }

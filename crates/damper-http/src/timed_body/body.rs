@@ -98,7 +98,7 @@ mod timed {
     use alloc::boxed::Box;
     use alloc::sync::Arc;
     use core::pin::Pin;
-    use core::task::{Context, Poll, ready};
+    use core::task::{Context, Poll, Waker};
     use core::time::Duration;
     use http_body::{Body, Frame, SizeHint};
     use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -114,7 +114,7 @@ mod timed {
     pub(super) fn source<B: Body + Send + 'static>(body: B, limits: BodyLimits) -> Source<B> {
         let now = Instant::now();
         // The reader has a head to write, and then a frame.
-        let state = State { body: Some(Box::pin(body)), limits, offered: Some(now), end: End::Open };
+        let state = State { body: Some(Box::pin(body)), limits, offered: Some(now), reader: None, end: End::Open };
         let shared = Arc::new(Shared(Mutex::new(state)));
         let registration = Registration::new(Arc::clone(&shared) as _, now);
         Source::Timed { timed: Timed { shared, _registration: registration } }
@@ -140,6 +140,8 @@ mod timed {
         ///
         /// It is `None` while the reader waits for a frame.
         offered: Option<Instant>,
+        /// Wakes the reader that waits for a frame, because the body that would wake it may be dropped before.
+        reader: Option<Waker>,
         end: End,
     }
 
@@ -177,7 +179,10 @@ mod timed {
             if state.limits.stall.is_some() {
                 state.offered = polled.is_ready().then(Instant::now);
             }
-            let frame = ready!(polled);
+            let Poll::Ready(frame) = polled else {
+                state.reader.get_or_insert_with(|| context.waker().clone()).clone_from(context.waker());
+                return Poll::Pending;
+            };
             // A whole body is not cut off while its last frame is written.
             if frame.is_none() || body.is_end_stream() {
                 state.end = End::Over;
@@ -208,9 +213,11 @@ mod timed {
 
     impl<B> Drop for Timed<B> {
         fn drop(&mut self) {
-            let body = self.shared.lock().body.take();
+            let mut state = self.shared.lock();
+            let dropped = (state.body.take(), state.reader.take());
+            drop(state);
             // Without the lock, because a body may do anything when it is dropped.
-            drop(body);
+            drop(dropped);
         }
     }
 
@@ -243,7 +250,12 @@ mod timed {
             };
             let Some(body) = state.body.take() else { return };
             state.end = End::Cut(cut);
+            let reader = state.reader.take();
             drop(state);
+            // Without the lock, because wakers and bodies are code of others. The body comes last, because it may panic.
+            if let Some(reader) = reader {
+                reader.wake();
+            }
             drop(body);
         }
     }

@@ -1,5 +1,6 @@
 //! Request bodies that buffer the data already read, for further attempts.
 
+use crate::breaker_support::{panic, panics};
 use bytes::Bytes;
 use damper::Retry;
 use damper::http::{BufferedBody, ReplayableBody, RetryLayer};
@@ -223,6 +224,28 @@ fn concurrent_attempts_are_all_woken() {
     assert!(poll_with(&mut second, &registered[1]).is_none());
     drop(second);
     assert_eq!(count()[0], 2, "it polls the stream in place of the dropped attempt");
+}
+
+/// The stream that panicked wakes nobody any more.
+#[test]
+fn attempt_that_panics_wakes_the_others() {
+    let mut polls = 0;
+    let stream = stream::poll_fn(move |_| -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        polls += 1;
+        if polls > 2 {
+            panic();
+        }
+        Poll::Pending
+    });
+    let mut first = BufferedBody::new(StreamBody::new(stream), LIMIT);
+    let mut second = first.try_clone().unwrap();
+    let wakes = Arc::new(Wakes::default());
+    assert!(poll(&mut first).is_none());
+    assert!(poll_with(&mut second, &Waker::from(Arc::clone(&wakes))).is_none());
+    assert!(panics(|| poll(&mut first)));
+    drop(first);
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+    assert_eq!(poll(&mut second).unwrap().unwrap_err().to_string(), "the request's body panicked in another attempt");
 }
 
 #[test]

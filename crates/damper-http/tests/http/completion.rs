@@ -154,6 +154,27 @@ fn failed_head_ends_a_call_before_its_body() {
     assert_eq!(service.events(), []);
 }
 
+/// The server has not done the work of a call that its limit refused, whatever its body says.
+#[test]
+fn head_over_a_limit_ends_a_call_before_its_body() {
+    let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(429, data_then(Step::Panic))));
+    let body = polled(service.call(request())).unwrap().into_body();
+    assert_eq!(service.events(), [Ended(Ending::Limited), Released]);
+    drop(body);
+    assert_eq!(service.events(), []);
+}
+
+#[test]
+fn whole_body_keeps_the_verdict_of_its_head() {
+    for (end, ending) in [(Step::Trailers(http::HeaderMap::new()), Ending::Declined), (Step::Fail, Ending::Broken)] {
+        let mut service = Bulkhead::new(AtBodyEnd::new(), tower::service_fn(answering(404, data_then(end))));
+        let body = polled(service.call(request())).unwrap().into_body();
+        assert_eq!(service.events(), [], "the call is still in flight");
+        _ = polled(body.collect());
+        assert_eq!(service.events(), [FirstData, Ended(ending), Released]);
+    }
+}
+
 #[test]
 fn error_of_the_service_ends_a_call() {
     fn failing(_: Asked) -> Ready<Answer> {

@@ -3,9 +3,12 @@
 use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::deadline::SkewGuard;
-use damper::http::{ClientDeadlineLayer, DeadlineLayer, RetryLayer, TimeoutUnit};
+use damper::http::{
+    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RequestDeadline, RetryLayer, TimeoutUnit,
+};
 use damper::retry::{Jitter, Unlimited};
-use damper::{Backoff, Deadline, DeadlineExceeded, Retry};
+use damper::tower::GateLayer;
+use damper::{Backoff, Bulkhead, Deadline, DeadlineExceeded, Quota, RateLimiter, Retry, is_refusal};
 use futures_util::{StreamExt, stream};
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
@@ -426,6 +429,71 @@ async fn client_sends_nothing_once_the_deadline_has_passed() {
     let exceeded = DeadlineExceeded::find_in(&*error).unwrap();
     assert_eq!(exceeded.specified(), SHORT);
     assert!(exceeded.elapsed() >= SHORT);
+}
+
+/// A call that waited for a slot names the time that is left then.
+#[tokio::test]
+async fn client_sends_the_time_left_after_a_wait() {
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let held = pool.try_acquire_owned().unwrap();
+    let sent = Mutex::new(0);
+    let service = ServiceBuilder::new()
+        .layer(client(Duration::from_secs(2)))
+        .layer(ClientConcurrencyLayer::new(pool).waiting(LONG))
+        .service_fn(|request: Request<Empty<Bytes>>| {
+            *sent.lock().unwrap() = request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap();
+            ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+        });
+    let free = async {
+        tokio::time::sleep(HEAD).await;
+        drop(held);
+    };
+    let (response, ()) = tokio::join!(service.oneshot(request(None)), free);
+    assert!(response.is_ok());
+    assert!((1_000..=1_700).contains(&*sent.lock().unwrap()), "{sent:?}");
+}
+
+/// A wait that leaves the server no time is refused at once, although it would end before the deadline.
+#[tokio::test]
+async fn no_wait_of_a_client_reaches_into_the_margin() {
+    let layer = client(LONG).margin(LONG.saturating_sub(SHORT));
+    let pool = Arc::new(Bulkhead::new(1).queue(1));
+    let _held = pool.try_acquire_owned().unwrap();
+    let called = |_: Request<Empty<Bytes>>| -> Ready<Result<Response<Empty<Bytes>>, Infallible>> { unreachable!() };
+    let limited = ServiceBuilder::new()
+        .layer(layer.clone())
+        .layer(ClientConcurrencyLayer::new(pool).waiting(LONG))
+        .service_fn(called);
+    let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
+    assert!(is_refusal(&*limited.expect("it waits for no longer").unwrap_err()));
+
+    let hourly = RateLimiter::new(Quota::per_hour(1_000).burst(1));
+    hourly.check().unwrap();
+    let limit = GateLayer::limit(Arc::new(hourly)).waiting(LONG).time_left(RequestDeadline);
+    let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
+    let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
+    assert!(is_refusal(&*limited.expect("it does not wait").unwrap_err()));
+}
+
+/// A failed response is returned at once if the wait would leave a retry no time.
+#[tokio::test(start_paused = true)]
+async fn no_backoff_reaches_into_the_margin() {
+    let began = tokio::time::Instant::now();
+    let wait = Backoff::constant(Duration::from_secs(2)).jitter(Jitter::None);
+    let retries = RetryLayer::new(Retry::new(3).backoff(wait).budget(Unlimited));
+    for (margin, attempts) in [(LONG.saturating_sub(Duration::from_secs(1)), 1), (Duration::ZERO, 3)] {
+        let made = AtomicUsize::new(0);
+        let service = ServiceBuilder::new().layer(client(LONG).margin(margin)).layer(retries.clone()).service_fn(
+            |_: Request<Empty<Bytes>>| {
+                made.fetch_add(1, Ordering::SeqCst);
+                let failed = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE);
+                ready(Ok::<_, std::io::Error>(failed.body(Full::<Bytes>::default()).unwrap()))
+            },
+        );
+        assert_eq!(service.oneshot(request(None)).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(made.into_inner(), attempts, "{margin:?}");
+    }
+    assert_eq!(began.elapsed(), Duration::from_secs(4), "the first call did not wait");
 }
 
 /// The server has no deadlines. It sends its head and then stalls.

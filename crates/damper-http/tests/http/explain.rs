@@ -448,6 +448,44 @@ async fn request_that_would_wait_is_explained() {
     assert_eq!(server.explain(&Head::of(&request)).parts()[0].outcome(), PartOutcome::Passes);
 }
 
+/// A request that may not wait for its token is explained as refused, with the wait of its response.
+#[tokio::test]
+async fn request_that_could_not_wait_long_enough_is_explained_as_refused() {
+    // A token comes every 3 s.
+    let limiter = |burst| {
+        let limiter = RateLimiter::<TokenBucket, _>::with_clock(quota(burst), Arc::new(ManualClock::new()));
+        _ = limiter.check();
+        Arc::new(limiter)
+    };
+    let seconds = Duration::from_secs;
+    let by = |deadline| {
+        let mut request = request(1);
+        request.extensions_mut().insert(Deadline::after(seconds(deadline)));
+        request
+    };
+    for (burst, cost, longest, request, retry_after) in [
+        (1, 1, 3, request(1), None),
+        (1, 1, 2, request(1), Some("1")),
+        (1, 1, 9, by(60), None),
+        (1, 1, 9, by(1), Some("3")),
+        (1, 2, 9, request(1), Some("never")),
+        (0, 1, 9, request(1), Some("never")),
+    ] {
+        let layer = RateLimitLayer::new(limiter(burst)).cost(move |_| cost).wait(seconds(longest));
+        let explanation = server_stack().limit_layer(layer.clone()).explain(&Head::of(&request));
+        let outcome = if retry_after.is_some() { PartOutcome::Refuses } else { PartOutcome::Waits };
+        assert_eq!(explanation.parts()[0].outcome(), outcome, "{burst}, {cost}, {longest}: {explanation}");
+        let Some(response) = call(&layer, request) else {
+            assert_eq!(retry_after, None, "{explanation}");
+            continue;
+        };
+        let header = response.headers().get(RETRY_AFTER).map_or("never", |wait| wait.to_str().unwrap());
+        assert_eq!(Some(header), retry_after, "{explanation}");
+        let explained = explanation.parts()[0].retry_after().map(|wait| wait.as_secs_f64().ceil().to_string());
+        assert_eq!(explained.as_deref().unwrap_or("never"), header, "{explanation}");
+    }
+}
+
 /// A limit says the same with a log as without, and writes nothing to it.
 #[test]
 fn explanation_is_no_decision_that_is_logged() {

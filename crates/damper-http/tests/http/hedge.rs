@@ -323,7 +323,8 @@ async fn response_without_its_body_states_no_length() {
     let server = Server::new(|number| match number {
         1 => {
             let failed = Response::builder().status(503).header("number", number).header("content-length", 4);
-            (Some(15 * MILLISECOND), Ok(failed.header("transfer-encoding", "chunked").body(()).unwrap()))
+            let encoded = failed.header("transfer-encoding", "chunked").header("content-encoding", "gzip");
+            (Some(15 * MILLISECOND), Ok(encoded.body(()).unwrap()))
         }
         _ => (Some(10 * MILLISECOND), Err(io::ErrorKind::ConnectionReset.into())),
     });

@@ -246,3 +246,13 @@ fn setters_change_no_earlier_clone_and_share_the_limit() {
         assert!(!refused.headers().contains_key("x-ratelimit-limit"), "{name}");
     }
 }
+
+/// A key in a log is not a secret that a client sent.
+#[test]
+fn sensitive_header_is_no_key_of_logs() {
+    let layer = ByHeader::new(USER, Arc::new(KeyedLimiter::<[u8]>::builder(Quota::per_second(1)).build().unwrap()));
+    let mut request = from("192.0.2.1");
+    assert_eq!(layer.key(&Head::of(&request)).as_deref(), Some("alice"));
+    request.headers_mut().get_mut(USER).unwrap().set_sensitive(true);
+    assert_eq!(layer.key(&Head::of(&request)), None);
+}

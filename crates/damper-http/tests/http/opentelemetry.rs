@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use damper::concurrency::Bulkhead;
 use damper::http::{CircuitBreakerLayer, ConcurrencyLayer, DeadlineLayer, PerHost, RateLimitLayer, RetryLayer};
-use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter, Retry};
+use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter, Retry, TokenBucket};
 use http::{Request, Response, StatusCode};
 use http_body_util::Empty;
 use opentelemetry::trace::{FutureExt, TraceContextExt, Tracer, TracerProvider};
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::future::{pending, ready};
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tower::{Service, ServiceExt, service_fn};
@@ -59,6 +60,30 @@ async fn span_says_which_limit_allowed_or_refused() {
     let Some(Value::F64(wait)) = attributes.remove("damper.retry_after") else { panic!("{attributes:?}") };
     assert!((3_000.0..=3_600.0).contains(&wait), "{wait}");
     assert_eq!(attributes, texts([("ratelimiter.name", "logins"), ("ratelimiter.result", "refused")]));
+}
+
+/// The refusal by a candidate does not look like a refusal of the request.
+#[tokio::test]
+async fn span_has_only_the_result_of_a_candidate() {
+    let one = || Arc::new(RateLimiter::<TokenBucket>::new(Quota::per_hour(1)));
+    let candidate = RateLimitLayer::new(one()).shadow(Arc::new(RateLimiter::<TokenBucket>::new(Quota::per_second(0))));
+    let mut server = candidate.named("logins").unwrap().layer(service_fn(answer));
+    let of_candidate = [("damper.shadow.name", "logins"), ("damper.shadow.result", "refused")];
+    for result in ["allowed", "refused"] {
+        let span = span_of(&mut server, Request::new(())).await;
+        let mut attributes = attributes(&span);
+        assert_eq!(attributes.remove("damper.retry_after").is_some(), result == "refused");
+        let mut expected = texts([("ratelimiter.name", "logins"), ("ratelimiter.result", result)]);
+        expected.extend(texts(of_candidate));
+        assert_eq!(attributes, expected);
+    }
+
+    let mut marking = RateLimitLayer::new(one()).named("logins").unwrap().marking().layer(service_fn(answer));
+    span_of(&mut marking, Request::new(())).await;
+    let marked = span_of(&mut marking, Request::new(())).await;
+    let attributes = attributes(&marked);
+    assert!(of_candidate.iter().all(|(key, value)| attributes[key] == Value::from(*value)), "{attributes:?}");
+    assert!(!attributes.contains_key("damper.retry_after"), "{attributes:?}");
 }
 
 #[tokio::test]

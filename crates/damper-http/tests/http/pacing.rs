@@ -294,6 +294,20 @@ async fn server_is_told_the_time_that_is_left_after_the_sleep() {
     assert!((1..=59_500).contains(&told.load(Ordering::Relaxed)));
 }
 
+/// Neither a call nor a retry sleeps if that would leave the server no time.
+#[tokio::test(start_paused = true)]
+async fn no_sleep_reaches_into_the_margin_of_the_deadline() {
+    let arrivals = Arrivals::new();
+    let deadlines = ClientDeadlineLayer::new(MINUTE).margin(MINUTE.saturating_sub(5 * SECOND));
+    let pacing = PacingLayer::new(sleeping(8 * SECOND));
+    let error = deadlines.layer(pacing.layer(arrivals.server(|_| answer(StatusCode::OK)))).oneshot(request()).await;
+    assert!(PaceTooSlow::find_in(&*error.unwrap_err()).is_some());
+    assert_eq!((arrivals.count(), arrivals.start.elapsed()), (0, Duration::ZERO));
+    let client = deadlines.layer(PacingLayer::new(obedient()).layer(arrivals.server(|_| rejection("30"))));
+    assert_eq!(client.oneshot(request()).await.unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!((arrivals.count(), arrivals.start.elapsed()), (1, Duration::ZERO));
+}
+
 #[tokio::test(start_paused = true)]
 async fn without_retries_a_rejection_is_returned_and_learned_from() {
     let arrivals = Arrivals::new();

@@ -330,6 +330,34 @@ async fn headers_report_the_standing_of_each_limit() {
     assert!(RateLimitLayer::global(Quota::per_second(1)).named("ümlaut").is_err());
 }
 
+/// The wait for one token is in `RateLimit` and `Retry-After`, and the wait for all in `X-RateLimit-Reset`.
+#[tokio::test]
+async fn reset_of_a_refusal_is_the_time_until_all_tokens_are_there() {
+    let (_, limiter) = clocked(Quota::per_minute(10));
+    let layer = RateLimitLayer::new(limiter).headers(Headers::OnRefusalsWithX);
+    let mut client = Client::of(serve(move |_| layer.layer(service_fn(hello))).await).await;
+    assert_eq!(client.passes(10).await, 10);
+    let response = client.get("/").await;
+    assert_eq!(response.headers()["ratelimit"], r#""default";r=0;t=6"#);
+    assert_eq!(response.headers()[RETRY_AFTER], "6");
+    assert_eq!(response.headers()["x-ratelimit-remaining"], "0");
+    assert_eq!(response.headers()["x-ratelimit-reset"], "60");
+}
+
+/// A set of windows reports each of them as the window does alone.
+#[tokio::test]
+async fn policy_of_a_set_of_windows_is_the_same_on_refusals() {
+    let quotas = [Quota::per_second(100), Quota::per_minute(2).burst(9)];
+    let windows = LimitSet::with_algorithms(quotas.map(FixedWindow::new), Arc::new(ManualClock::new()));
+    let layer = RateLimitLayer::new(Arc::new(windows)).headers(Headers::OnAllResponses);
+    let mut client = Client::of(serve(move |_| layer.layer(service_fn(hello))).await).await;
+    for status in [StatusCode::OK, StatusCode::OK, StatusCode::TOO_MANY_REQUESTS] {
+        let response = client.get("/").await;
+        assert_eq!(response.status(), status);
+        assert_eq!(response.headers()["ratelimit-policy"], r#""default";q=2;w=60"#, "{status}");
+    }
+}
+
 /// Headers report windows and sets of limits in the same form.
 #[tokio::test]
 async fn windows_and_limit_sets_report_headers() {

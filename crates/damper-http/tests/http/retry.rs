@@ -1,13 +1,19 @@
 //! Retries before HTTP clients: on tokio's paused time, and over real sockets.
 
 use crate::tokio_clock::TokioClock;
+use bytes::Bytes;
+use damper::gate::{Ending, Verdict};
 use damper::http::{
-    Budgets, BufferedBody, Head, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying, Statuses,
-    client_stack,
+    Budgets, BufferedBody, EveryStatus, Head, Hosts, Idempotent, ReplayableBody, ResponseHead, RetryLayer, Retrying,
+    Statuses, client_stack,
 };
 use damper::retry::{Budget, Failure, GaveUp, Jitter, RetryBudgetConfig, RetryThrottle, Unlimited};
 use damper::{Backoff, CallError, CircuitBreaker, CircuitOpen, Deadline, Retry, RetryBudget, RetryError};
+use futures_util::stream;
 use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::error::Error;
 use std::fmt;
 use std::future::pending;
@@ -709,6 +715,29 @@ async fn service_is_cloned_only_for_retries() {
     assert_eq!(clones.load(Ordering::Relaxed), 0);
     client.call(request(Method::GET)).await.unwrap();
     assert_eq!(clones.load(Ordering::Relaxed), 1);
+}
+
+/// An upload that its own client breaks off says nothing about the server.
+#[tokio::test]
+async fn failed_upload_is_no_failure_of_the_server() {
+    let upload = || {
+        let frames = [Ok(Frame::data(Bytes::from("begun"))), Err(io::Error::other("the client went away"))];
+        Request::post("http://api.example.com/").body(StreamBody::new(stream::iter(frames))).unwrap()
+    };
+    let (stream, _server) = tokio::io::duplex(1024);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let of_http1 = sender.send_request(upload()).await.unwrap_err();
+    let (stream, _server) = tokio::io::duplex(1024);
+    let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let of_http2 = sender.send_request(upload()).await.unwrap_err();
+    for error in [of_http1, of_http2] {
+        assert_eq!(Statuses::judge(Err(&error)), Verdict::of(Ending::NotSent), "{error:?}");
+        assert_eq!(EveryStatus::judge(Err(&error)), Verdict::of(Ending::NotSent), "{error:?}");
+        assert_eq!(Statuses::failure(Err(&error)), Some(Failure::FATAL), "{error:?}");
+    }
 }
 
 mod hyper_services {

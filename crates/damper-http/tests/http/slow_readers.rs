@@ -277,6 +277,17 @@ async fn silent_service_is_no_stalled_reader() {
     assert_eq!(live.count(), 0);
 }
 
+/// A limit that is absent has no slots that a slow reader could hold.
+#[tokio::test(start_paused = true)]
+async fn absent_limit_cuts_no_body_off() {
+    let live = Live::default();
+    let layer = ConcurrencyLayer::new(None::<Arc<Bulkhead>>).stall_limit(STALL);
+    let mut body = respond(layer.layer(service_fn(handler(&live, [Some("first"), Some("second")]))), request()).await;
+    tokio::time::sleep(STALL * 2).await;
+    assert_eq!(live.count(), 1);
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "first");
+}
+
 /// The reader takes the whole body, and writes it for longer than the limit.
 #[tokio::test(start_paused = true)]
 async fn whole_body_is_not_cut_off() {
@@ -329,6 +340,21 @@ async fn reader_learns_that_the_deadline_has_passed() {
     let mut body = respond(service, request()).await;
     eventually("the body is dropped", || live.count() == 0).await;
     let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().specified(), DEADLINE);
+}
+
+/// The service's body, which would have woken it, is dropped.
+#[tokio::test]
+async fn deadline_wakes_the_reader_that_waits_for_data() {
+    let live = Live::default();
+    let service = ConcurrencyLayer::bulkhead(1).layer(service_fn(handler(&live, [Some("first"), None])));
+    let mut with_deadline = request();
+    with_deadline.extensions_mut().insert(Deadline::after(DEADLINE));
+    let mut body = respond(service, with_deadline).await;
+    body.frame().await.unwrap().unwrap();
+    let reader = tokio::spawn(async move { body.frame().await.unwrap().unwrap_err() });
+    eventually("the reader is woken", || reader.is_finished()).await;
+    let error = reader.await.unwrap();
     assert_eq!(error.downcast_ref::<DeadlineExceeded>().unwrap().specified(), DEADLINE);
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use damper::breaker::State;
 use damper::decision_log::{DecisionLog, Logged};
-use damper::http::{PeerAddress, PerClient, PerHost, RateLimitLayer, ReaderStalled, Single};
+use damper::http::{Head, PeerAddress, PerClient, PerHost, RateLimitLayer, ReaderStalled, Single};
 use damper::live::{Latencies, LivePage, LivePageError, LiveRecorder, LiveService, LiveToken};
 use damper::metrics::{Readings, Source};
 use damper::shadow::Shadowed;
@@ -922,8 +922,9 @@ async fn samples_have_refusals_keys_and_percentiles() {
     let last = loop {
         let sample = events.sample().await;
         let at = sample["at"].as_f64().unwrap();
-        allowed += sample["logs"][0]["allowed"].as_f64().unwrap() * (at - before);
-        refused += sample["logs"][0]["refused"].as_f64().unwrap() * (at - before);
+        // A sample after a pause has no rates.
+        allowed += sample["logs"][0]["allowed"].as_f64().unwrap_or(0.0) * (at - before);
+        refused += sample["logs"][0]["refused"].as_f64().unwrap_or(0.0) * (at - before);
         before = at;
         if let Some(count) = sample["latencies"][0]["calls"].as_u64().filter(|count| *count > 0) {
             calls += count;
@@ -946,6 +947,32 @@ async fn samples_have_refusals_keys_and_percentiles() {
     assert!(last["series"].as_array().unwrap().contains(&counted), "{last}");
 }
 
+/// A source with a total.
+struct Total(u64);
+
+impl Source for Total {
+    fn read(&self, readings: &Readings<'_>) {
+        readings.record_number(&damper::metrics::catalogue::HEDGE_REQUESTS, self.0);
+    }
+}
+
+/// An exporter of the program writes totals into the recorder too, as of its last scrape.
+#[tokio::test]
+async fn total_that_is_also_exported_is_in_a_sample_once_with_its_present_value() {
+    let counts = LiveRecorder::new();
+    let exporter = |total| damper::metrics::Exporter::new().register("search", Total(total));
+    metrics::with_local_recorder(&counts, || {
+        exporter(5).record();
+        damper::metrics::Exporter::new().register("elsewhere", Total(3)).record();
+    });
+    let address = serve(quick().recorder(&counts).source("search", Total(7)).build().unwrap()).await;
+    let sample = Events::open(address).await.sample().await;
+    let mut series = sample["series"].as_array().unwrap().clone();
+    series.sort_by_key(ToString::to_string);
+    let total = |hedge: &str, total: f64| serde_json::json!(["damper_hedge_requests_total", { "hedge": hedge }, total]);
+    assert_eq!(series, [total("elsewhere", 3.0), total("search", 7.0)]);
+}
+
 #[test]
 fn settings_out_of_range_are_refused() {
     let limiter = Arc::new(RateLimiter::new(Quota::per_second(5)));
@@ -955,6 +982,7 @@ fn settings_out_of_range_are_refused() {
         (LivePage::new().path(""), "the live page's path \"\""),
         (LivePage::new().interval(Duration::ZERO), "the live page's interval is 0 ns, it must be 100 ms to 1 min"),
         (LivePage::new().interval(Duration::MAX), "it must be 100 ms to 1 min"),
+        (LivePage::new().patience(Duration::ZERO), "the live page's patience is 0 ns, it must be 1 ms to 1 day"),
         (
             LivePage::new().limit("one", Arc::clone(&limiter)).limit("one", Arc::clone(&limiter)),
             "the live page has \"one\" twice",
@@ -1011,8 +1039,9 @@ async fn request_is_explained_as_often_as_it_is_asked() {
         }),
     );
     let explained = stack.clone();
-    let page = quick().explain("api", move |head| explained.explain(head)).build().unwrap();
-    let address = serve(page).await;
+    let unlimited = |head: &Head<'_>| damper::http::server_stack().explain(head);
+    let page = quick().explain("api", move |head| explained.explain(head)).explain("my api/50%", unlimited);
+    let address = serve(page.build().unwrap()).await;
     let ask = |path: &str, headers: &[(&'static str, &str)]| {
         let mut request = request("GET", address, path, "");
         for (name, value) in headers {
@@ -1050,6 +1079,9 @@ async fn request_is_explained_as_often_as_it_is_asked() {
     for (path, headers, status) in [
         ("/damper/explain/other/", &[][..], 404),
         ("/damper/explain", &[], 404),
+        ("/damper/explain/my%20api%2f50%25/", &[], 200),
+        ("/damper/explain/my%20api%2f50%/", &[], 200),
+        ("/damper/explain/my%20api/50%25/", &[], 404),
         ("/damper/explain/api/", &[("damper-client", "someone")], 400),
         ("/damper/explain/api/", &[("damper-method", "G T")], 400),
     ] {

@@ -55,6 +55,7 @@ impl<C> LimitedLayerBuilder<C> {
     /// Gives each value of this field a limit of its own, at each call site.
     ///
     /// Default: one limit per call site. The value is the text that the event shows of it. Events without the field share a limit.
+    /// Values are told apart by a hash of their whole text. Reports show its first 128 bytes, and no more is kept.
     #[must_use]
     pub fn per_value_of(self, field: &'static str) -> Self {
         Self { key_field: Some(field), ..self }

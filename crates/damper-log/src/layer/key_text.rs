@@ -25,11 +25,38 @@ pub(super) fn write_key(event: &Event<'_>, key_field: Option<&'static str>, text
     }
 }
 
-/// Returns the text that [`write_key`] writes.
+/// The most bytes that are kept of the text, for reports.
+const LONGEST: usize = 128;
+
+/// Returns the beginning of the text that [`write_key`] writes, which ends with `…` if it is cut.
 pub(super) fn key_text(event: &Event<'_>, key_field: Option<&'static str>) -> String {
-    let mut text = String::new();
+    let mut text = Beginning(String::new());
     write_key(event, key_field, &mut text);
-    text
+    text.0
+}
+
+/// Keeps the beginning of a text.
+///
+/// A client that chooses a value must not choose how much memory it takes.
+struct Beginning(String);
+
+impl Write for Beginning {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let left = LONGEST.saturating_sub(self.0.len());
+        if text.len() <= left {
+            self.0.push_str(text);
+            return Ok(());
+        }
+        if left > 0 {
+            let end = (0..=left).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+            self.0.push_str(&text[..end]);
+        }
+        if !self.0.ends_with('…') {
+            self.0.push('…');
+        }
+        // Nothing further is formatted.
+        Err(fmt::Error)
+    }
 }
 
 struct KeyVisitor<W> {

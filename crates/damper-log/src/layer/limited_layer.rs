@@ -40,6 +40,12 @@ use tracing_subscriber::layer::Context;
 /// Put a filter around the limited layer, as in `layer.with_filter(filter)`, and not inside it. Then an event that the filter
 /// rejects takes no token and is not counted.
 ///
+/// # Layers that others look up
+///
+/// A layer inside is not found by [`Dispatch::downcast_ref`], because passing that on needs `unsafe` code. Some crates look their layer up in
+/// this way, such as `tracing-opentelemetry` for the methods of `OpenTelemetrySpanExt`, which do nothing then. Put such a layer beside the
+/// limited one.
+///
 /// # Locks
 ///
 /// An event holds the lock of a part of the table shared, while it looks its limit up; see

@@ -112,6 +112,28 @@ fn flood_is_reported_while_it_lasts_and_when_it_has_ended() {
     assert!(setup.unlimited.take().iter().all(|line| !line.is_report()), "other layers get no reports");
 }
 
+/// A peer that chooses the value cannot fill the memory with it.
+#[test]
+fn long_values_have_limits_of_their_own_and_are_cut_in_reports() {
+    let setup = Setup::of(|builder| builder.per_value_of("peer"));
+    let long = |end: &str| format!("{}{end}", "é".repeat(100_000));
+    setup.run(|| {
+        for _ in 0..10 {
+            reset(&long("1"));
+            reset(&long("2"));
+            reset(&"x".repeat(122));
+        }
+        assert_eq!(setup.limited.take().len(), 9, "each has a burst of 3");
+    });
+    setup.reports.flush();
+    let reports = setup.limited.take();
+    let mut keys: Vec<_> = reports.iter().map(|report| report.field("key").expect("it has a value")).collect();
+    keys.sort_unstable();
+    let cut = format!("peer={}…", "é".repeat(61));
+    assert_eq!(keys, [&*format!("peer={}", "x".repeat(122)), &*cut, &*cut]);
+    assert!(reports.iter().all(|report| report.suppressed() == 7));
+}
+
 #[test]
 fn reports_are_made_on_demand() {
     let setup = Setup::new();

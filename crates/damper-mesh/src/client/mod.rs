@@ -27,7 +27,7 @@ use crate::server::JSON;
 use crate::telemetry::{ClientTelemetry, DeadlineStage};
 use bytes::Bytes;
 use damper_core::deadline::Deadline;
-use damper_core::internal::exceeded;
+use damper_core::internal::{budget_of, exceeded};
 use damper_core::limit::Denied;
 use damper_core::retry::{Attempts, Budget, Failure, GaveUp, Retry, RetryBudget, Unlimited};
 use damper_core::throttle::PaceTooSlow;
@@ -52,6 +52,7 @@ use std::time::Duration;
 /// | when | the client |
 /// |---|---|
 /// | less than 10 % of a limit is left | waits `resets_in / remaining` before each call; at 0 it waits `resets_in` |
+/// | such a limit [never](crate::MeshDuration::NEVER) resets | sends, because only a response can say that it changed |
 /// | the service refuses with `RATE_LIMITED` | waits by [`MeshBackoff`] and retries; other calls under that limit wait too |
 /// | such a refusal has no `retry_after` | retries after the backoff of the [`Retry`], and at least 100 ms |
 /// | a wait is longer than the call's deadline or [`max_pacing_wait`](crate::ClientBuilder::max_pacing_wait) | fails at once with [`ClientError::Paced`], without sending |
@@ -101,6 +102,23 @@ const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 ///
 /// The backoff draws its waits from zero on, and the limit has no token yet.
 const SHORTEST_VAGUE_WAIT: Duration = Duration::from_millis(100);
+
+/// An attempt that is due, and can be sent at once.
+struct Departure<S> {
+    /// Is ready.
+    http: S,
+    /// Has the rest of the deadline.
+    request: Request,
+    sent: Sent,
+}
+
+/// The reason why a call is not sent.
+enum Unsent {
+    /// The limits of the service ask for a longer wait than the call accepts.
+    Paced(Denied),
+    /// The deadline passed before.
+    Late,
+}
 
 /// The state that clones of a client share.
 pub(super) struct Settings<B, C> {
@@ -163,7 +181,7 @@ where
     /// # Cancel safety
     ///
     /// Dropping the future drops the attempt in flight, which the service may have served. A call that is dropped
-    /// before it is sent delays no other call.
+    /// before it is sent delays no other call, also while it waits for the HTTP client to get ready.
     pub async fn call(&self, request: Request) -> Result<Response, ClientError> {
         self.call_within(None, request).await
     }
@@ -190,26 +208,34 @@ where
         if rest.is_expired() {
             return Err(exceeded(DeadlineStage::Departure));
         }
-        let (mut sent, slept) = self.paced(function, &rest).await.map_err(|denied| telemetry.refused(denied))?;
+        let unsent = |unsent| match unsent {
+            Unsent::Paced(denied) => telemetry.refused(denied),
+            Unsent::Late => exceeded(DeadlineStage::Departure),
+        };
+        let (mut departure, slept) = self.depart(&request, deadline.as_ref(), &rest).await.map_err(unsent)?;
         telemetry.record_paced(slept);
+        let budget = budget_of(retry);
         let mut attempts = retry.begin_by(rest.clone());
         let mut refusals = 0;
         loop {
-            let request = with_rest(request.clone(), deadline.as_ref());
-            let request = request.ok_or_else(|| exceeded(DeadlineStage::Departure))?;
-            let outcome = match run_until(self.send(request), deadline.as_ref(), &self.sleep).await {
-                Ok((outcome, _)) => outcome,
-                Err(Expired { is_begun, .. }) => {
-                    // The failure counts in the budget, which ends retries while the service fails.
-                    let _ = attempts.failed(retry, Failure::TRANSIENT.declined());
-                    return Err(exceeded(if is_begun { DeadlineStage::Response } else { DeadlineStage::Departure }));
+            let outcome = match departure {
+                Err(error) => Err(error),
+                Ok(Departure { http, request, sent }) => {
+                    match run_until(self.send(http, request), deadline.as_ref(), &self.sleep).await {
+                        Ok((outcome, _)) => outcome.inspect(|answer| pacer.note(sent, function, answer)),
+                        Err(Expired { is_begun, .. }) => {
+                            // The failure counts in the budget, which ends retries while the service fails.
+                            attempts.count_failure(budget, Failure::TRANSIENT.declined());
+                            let stage = if is_begun { DeadlineStage::Response } else { DeadlineStage::Departure };
+                            return Err(exceeded(stage));
+                        }
+                    }
                 }
             };
             let is_rejected = outcome.as_ref().is_ok_and(|answer| answer.refusal().is_some());
             let (failure, floor) = match &outcome {
                 Err(error) => (failure_of(error), Duration::ZERO),
                 Ok(answer) => {
-                    pacer.note(sent, function, answer);
                     let Some(failure) = answer.failure() else {
                         attempts.succeeded(retry);
                         return outcome;
@@ -219,11 +245,20 @@ where
                     (self.spaced(failure, answer, &mut refusals, &attempts), floor)
                 }
             };
-            let wait = attempts.failed(retry, failure).and_then(|wait| {
+            attempts.count_failure(budget, failure);
+            let wait = attempts.next_wait(retry, failure).and_then(|wait| {
                 let wait = wait.max(floor);
-                // Without the floor, `failed` has compared the wait with the deadline.
-                let is_late = !floor.is_zero() && wait >= rest.remaining();
-                if is_late { Err(GaveUp::Deadline { hint: None }) } else { Ok(wait) }
+                // Without the floor, `next_wait` has compared the wait with the deadline.
+                if !floor.is_zero() && wait >= rest.remaining() {
+                    return Err(GaveUp::Deadline { hint: None });
+                }
+                // A retry that the pace would not send takes nothing from the budget.
+                let pace = pacer.peek(function);
+                if pace > wait.saturating_add(self.patience(&rest).unwrap_or(Duration::MAX)).min(left_of(&rest)) {
+                    return Err(GaveUp::Paced(PaceTooSlow::new(pace, rest.remaining())));
+                }
+                attempts.withdraw(budget, failure)?;
+                Ok(wait)
             });
             if is_rejected {
                 telemetry.record_rejected(wait.ok());
@@ -237,9 +272,10 @@ where
                 }
             };
             self.sleep_for(wait).await;
-            sent = match self.paced(function, &rest).await {
-                Ok((sent, _)) => sent,
-                Err(denied) => {
+            departure = match self.depart(&request, deadline.as_ref(), &rest).await {
+                Ok((departure, _)) => departure,
+                Err(late @ Unsent::Late) => return Err(unsent(late)),
+                Err(Unsent::Paced(denied)) => {
                     let wait = denied.retry_after().unwrap_or_default();
                     telemetry.record_gave_up(&GaveUp::Paced(PaceTooSlow::new(wait, rest.remaining())));
                     return outcome;
@@ -249,30 +285,48 @@ where
         }
     }
 
-    /// Waits until the limits of the service allow the call, and returns the time that it slept.
+    /// Returns the longest wait for the limits of the service, if it does not last until the deadline.
+    fn patience(&self, rest: &Deadline<C>) -> Option<Duration> {
+        let Settings { backoff, max_pacing_wait, .. } = &*self.settings;
+        max_pacing_wait.or_else(|| rest.is_never().then(|| backoff.longest()))
+    }
+
+    /// Waits until the limits of the service allow the call, and returns what it needs to be sent at once.
     ///
-    /// It checks again after each wait.
-    async fn paced(&self, function: &str, rest: &Deadline<C>) -> Result<(Sent, Duration), Denied> {
-        let Settings { retry, pacer, backoff, max_pacing_wait, .. } = &*self.settings;
-        let within = |wait| Deadline::with_clock(wait, retry.clock().clone());
-        let patience = match max_pacing_wait {
-            Some(wait) => Some(within(*wait)),
-            None if rest.is_never() => Some(within(backoff.longest())),
-            None => None,
-        };
-        let mut turn = pacer.turn(function);
+    /// Returns the time that it slept, too. It checks again after each wait. A call that takes its turn moves the pace of
+    /// all others, so it does so last: once the HTTP client is ready, and if time is left. While it waits for its turn, it
+    /// keeps no HTTP client ready that another call could use.
+    async fn depart(
+        &self,
+        request: &Request,
+        deadline: Option<&ReceivedDeadline<C>>,
+        rest: &Deadline<C>,
+    ) -> Result<(Result<Departure<S>, ClientError>, Duration), Unsent> {
+        let Settings { retry, pacer, .. } = &*self.settings;
+        let patience = self.patience(rest).map(|wait| Deadline::with_clock(wait, retry.clock().clone()));
+        let mut turn = pacer.turn(&request.call.function);
         let mut slept = Duration::ZERO;
         loop {
-            // A wait that ends with the deadline leaves no time to send.
-            let left = rest.remaining().saturating_sub(Duration::from_nanos(1));
+            let left = left_of(rest);
             let longest = patience.as_ref().map_or(left, |patience| left.min(patience.remaining()));
             match turn.ask(longest) {
-                Next::Send(sent) => return Ok((sent, slept)),
+                Next::Due => {
+                    let ready = run_until(self.ready(), deadline, &self.sleep).await;
+                    let http = match ready.map_err(|_| Unsent::Late)? {
+                        (Ok(http), _) => http,
+                        (Err(error), _) => return Ok((Err(error), slept)),
+                    };
+                    let request = with_rest(request.clone(), deadline).ok_or(Unsent::Late)?;
+                    // Another call may have been sent meanwhile.
+                    if let Some(sent) = turn.send() {
+                        return Ok((Ok(Departure { http, request, sent }), slept));
+                    }
+                }
                 Next::Wait(wait) => {
                     self.sleep_for(wait).await;
                     slept = slept.saturating_add(wait);
                 }
-                Next::GiveUp(wait) => return Err(Denied::after(wait)),
+                Next::GiveUp(wait) => return Err(Unsent::Paced(Denied::after(wait))),
             }
         }
     }
@@ -316,10 +370,15 @@ where
         }
     }
 
-    /// Makes an attempt.
-    async fn send(&self, request: Request) -> Result<Response, ClientError> {
+    /// Returns an HTTP client that is ready.
+    async fn ready(&self) -> Result<S, ClientError> {
         let mut http = self.http.clone();
         poll_fn(|context| http.poll_ready(context)).await.map_err(transport)?;
+        Ok(http)
+    }
+
+    /// Makes an attempt through an HTTP client that is ready.
+    async fn send(&self, mut http: S, request: Request) -> Result<Response, ClientError> {
         let (head, body) = http.call(self.posted(&request)).await.map_err(transport)?.into_parts();
         let body =
             Limited::new(body, self.settings.max_response).collect().await.map_err(ClientError::Body)?.to_bytes();
@@ -347,8 +406,8 @@ where
 impl<S, Z, B: damper_metrics::Source, C: Clock + Clone> damper_metrics::Source for Client<S, Z, B, C> {
     fn read(&self, readings: &damper_metrics::Readings<'_>) {
         let Settings { retry, pacer, .. } = &*self.settings;
-        readings.record(&damper_metrics::catalogue::PACING_NEXT_SLEEP, pacer.peek().as_secs_f64());
-        damper_core::internal::budget_of(retry).read(readings);
+        readings.record(&damper_metrics::catalogue::PACING_NEXT_SLEEP, pacer.peek("").as_secs_f64());
+        budget_of(retry).read(readings);
     }
 }
 
@@ -372,6 +431,11 @@ fn failure_of(error: &ClientError) -> Failure {
         Some(failure) if failure.is_unprocessed() || !failure.may_retry() => failure,
         _ => Failure::TRANSIENT.declined(),
     }
+}
+
+/// Returns the longest wait before the deadline. A wait that ends with it leaves no time to send.
+fn left_of<C: Clock>(rest: &Deadline<C>) -> Duration {
+    rest.remaining().saturating_sub(Duration::from_nanos(1))
 }
 
 /// Returns the request with the rest of its deadline, or `None` if no time is left.

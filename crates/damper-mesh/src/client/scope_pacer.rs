@@ -19,6 +19,7 @@ use std::time::Duration;
 /// - A waiting call has a place, which is freed when the call is dropped or gives up. Only a sent call moves the pace.
 ///   Calls that wake in time are sent in order of arrival. A call that wakes late delays no other.
 /// - After its wait a call asks again, so a pause that began meanwhile holds it too.
+/// - A limit that says it never resets holds no call: no wait would help, and only a further response can say that it changed.
 /// - The pause after a refusal ends by time alone. The spacing by usage follows the newest response. A response to an
 ///   older request can only make it slower.
 pub struct ScopePacer<C> {
@@ -96,8 +97,8 @@ pub struct Sent(u64);
 /// The next step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Sends the request now.
-    Send(Sent),
+    /// Takes its turn by [`Turn::send`], once it can be sent at once.
+    Due,
     /// Waits this long, and asks again.
     Wait(Duration),
     /// Gives up, because the call does not accept this wait.
@@ -214,13 +215,10 @@ impl<C: Clock + Clone> ScopePacer<C> {
         Self { state: Mutex::default(), began, threshold, backoff, seed }
     }
 
-    /// Returns the shortest wait of a call that is made now.
-    ///
-    /// A function's limit may require a longer one.
-    #[cfg(feature = "metrics")]
-    pub fn peek(&self) -> Duration {
+    /// Returns the shortest wait of a call of this function that is made now.
+    pub fn peek(&self, function: &str) -> Duration {
         let now = self.now();
-        self.lock().place(u64::MAX, "", now).at.saturating_sub(now)
+        self.lock().place(u64::MAX, function, now).at.saturating_sub(now)
     }
 
     /// Starts a call.
@@ -260,12 +258,16 @@ impl<C: Clock + Clone> ScopePacer<C> {
         }
     }
 
-    /// Returns the interval, the end and the spread that a usage requires, all zero if enough is left.
+    /// Returns the interval, the end and the spread that a usage requires.
+    ///
+    /// All are zero if enough is left, or if the limit never resets.
     fn spacing(&self, usage: &RateLimitUsage, now: Duration) -> (Duration, Duration, Duration) {
         let resets_in = usage.resets_in.duration();
         match usage.pace(self.threshold) {
-            None => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
-            Some(interval) => (interval, now.saturating_add(resets_in), self.backoff.part_of(resets_in)),
+            Some(interval) if usage.resets_in != MeshDuration::NEVER => {
+                (interval, now.saturating_add(resets_in), self.backoff.part_of(resets_in))
+            }
+            _ => (Duration::ZERO, Duration::ZERO, Duration::ZERO),
         }
     }
 
@@ -306,9 +308,12 @@ impl<C: Clock + Clone> Turn<'_, C> {
         let mut state = pacer.lock();
         let place = state.place(joined.unwrap_or(u64::MAX), function, now);
         let wait = place.at.saturating_sub(now);
-        if wait.is_zero() || wait > longest {
+        if wait.is_zero() {
+            return Next::Due;
+        }
+        if wait > longest {
             joined.take().map(|joined| state.waiting.remove(&joined));
-            return if wait.is_zero() { Next::Send(state.send(function, now)) } else { Next::GiveUp(wait) };
+            return Next::GiveUp(wait);
         }
         let number = *joined.get_or_insert_with(|| {
             state.joined += 1;
@@ -318,6 +323,20 @@ impl<C: Clock + Clone> Turn<'_, C> {
         let due = place.at.saturating_add(drawn(room, pacer.seed.hash_one((number, now))));
         state.waiting.insert(number, Waiting { function: (*function).into(), due });
         Next::Wait(due.saturating_sub(now))
+    }
+
+    /// Takes the turn of a call that is sent now, which moves the pace of all others.
+    ///
+    /// Returns `None` if the call is not due any more, because another one was sent. Then it asks again.
+    pub fn send(&mut self) -> Option<Sent> {
+        let Self { pacer, function, joined } = self;
+        let now = pacer.now();
+        let mut state = pacer.lock();
+        if state.place(joined.unwrap_or(u64::MAX), function, now).at > now {
+            return None;
+        }
+        joined.take().map(|joined| state.waiting.remove(&joined));
+        Some(state.send(function, now))
     }
 }
 

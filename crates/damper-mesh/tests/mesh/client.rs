@@ -21,8 +21,9 @@ use std::error::Error;
 use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::service_fn;
 
@@ -185,6 +186,7 @@ async fn retries_end_with_the_budget() {
 struct Counted {
     succeeded: AtomicUsize,
     failed: AtomicUsize,
+    withdrawn: AtomicUsize,
 }
 
 impl Budget for Counted {
@@ -197,6 +199,7 @@ impl Budget for Counted {
     }
 
     fn try_withdraw(&self) -> bool {
+        self.withdrawn.fetch_add(1, Ordering::Relaxed);
         true
     }
 }
@@ -208,6 +211,68 @@ async fn budget_counts_every_attempt() {
     let retry = Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
     builder(address, &skip).retry(retry).build().call(call("f")).await.unwrap();
     assert_eq!((budget.succeeded.load(Ordering::Relaxed), budget.failed.load(Ordering::Relaxed)), (1, 2));
+}
+
+/// Such retries would leave fewer for calls that can make theirs.
+#[tokio::test]
+async fn retry_that_is_not_made_takes_nothing_from_the_budget() {
+    let busy = json!([{ "code": "BUSY", "message": "", "retryable": true }]);
+    let paused = answer(&busy, &json!({ "rate_limits": { "global": usage(0, 60) } }));
+    let (skip, budget) = (Skip::new(), Arc::new(Counted::default()));
+    let retry = || Retry::with_clock(5, Arc::clone(&skip.clock), 1).budget(Arc::clone(&budget));
+    let (address, asked) = answering(vec![paused.clone()]).await;
+    let impatient = builder(address, &skip).retry(retry()).max_pacing_wait(Duration::from_secs(50)).build();
+    assert_eq!(impatient.call(call("f")).await.unwrap().errors[0].code, "BUSY");
+    // The wait after a refusal that names none is at least 100 ms, which is too long.
+    let (vague, _) = answering(vec![refusal(Value::Null)]).await;
+    let uri = format!("http://{vague}/").parse().unwrap();
+    let late = ClientBuilder::sleeping_by(http(), uri, look_again as Timer).retry(retry());
+    late.timeout(Duration::from_millis(90)).build().call(call("f")).await.unwrap();
+    assert_eq!((budget.failed.load(Ordering::Relaxed), budget.withdrawn.load(Ordering::Relaxed)), (2, 0));
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]), "it does not sleep in vain");
+
+    let (address, asked) = answering(vec![paused, answer(&json!([]), &json!({}))]).await;
+    let patient = builder(address, &skip).retry(retry()).max_pacing_wait(Duration::from_secs(60)).build();
+    assert!(patient.call(call("f")).await.unwrap().errors.is_empty());
+    assert_eq!((asked.lock().unwrap().len(), budget.withdrawn.load(Ordering::Relaxed)), (2, 1));
+}
+
+/// A service of HTTP that is ready only while the flag is set.
+#[derive(Clone)]
+struct Unready<S>(S, Arc<AtomicBool>);
+
+impl<S: tower::Service<http::Request<Full<Bytes>>>> tower::Service<http::Request<Full<Bytes>>> for Unready<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        if self.1.load(Ordering::Relaxed) { self.0.poll_ready(context) } else { Poll::Pending }
+    }
+
+    fn call(&mut self, request: http::Request<Full<Bytes>>) -> S::Future {
+        self.0.call(request)
+    }
+}
+
+#[tokio::test]
+async fn call_that_is_dropped_before_it_can_be_sent_delays_no_other() {
+    let (address, asked) = answering(vec![paced(&json!({ "global": usage(5, 60) }))]).await;
+    let (skip, is_ready) = (Skip::new(), Arc::new(AtomicBool::new(true)));
+    let http = Unready(http(), Arc::clone(&is_ready));
+    let client = ClientBuilder::sleeping_by(http, format!("http://{address}/").parse().unwrap(), skip.clone());
+    let client = client.retry(Retry::with_clock(5, Arc::clone(&skip.clock), 1)).build();
+    client.call(call("f")).await.unwrap();
+    skip.clock.advance(Duration::from_secs(12));
+    is_ready.store(false, Ordering::Relaxed);
+    {
+        let mut unsent = std::pin::pin!(client.call(call("f")));
+        let poll = unsent.as_mut().poll(&mut Context::from_waker(std::task::Waker::noop()));
+        assert!(poll.is_pending(), "the HTTP client is not ready");
+    }
+    is_ready.store(true, Ordering::Relaxed);
+    client.call(call("f")).await.unwrap();
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (2, vec![]));
 }
 
 #[tokio::test]
@@ -403,17 +468,21 @@ async fn deadline_replaces_the_longest_wait() {
     assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (2, 720_000_000_000));
 }
 
+/// An operator may raise such a quota. A client that sends nothing more would never learn of it.
 #[tokio::test]
 async fn reset_that_never_comes_is_not_waited_for() {
     let mut never = usage(0, 1);
-    never["resets_in"] = json!({ "value": 1_000_000, "unit": "hour" });
-    let (address, asked) = answering(vec![paced(&json!({ "user": never }))]).await;
+    never["resets_in"] = json!(MeshDuration::NEVER);
+    let never = paced(&json!({ "user": never, "function": never }));
+    let (address, asked) = answering(vec![never.clone(), never, paced(&json!({ "user": usage(5, 30) }))]).await;
     let skip = Skip::new();
     let client = builder(address, &skip).build();
+    for _ in 0..3 {
+        client.call(call("f")).await.unwrap();
+    }
+    assert_eq!((asked.lock().unwrap().len(), skip.take()), (3, vec![]));
     client.call(call("f")).await.unwrap();
-    let error = client.call(call("f")).await.unwrap_err();
-    assert_eq!(error.retry_after(), Some(Duration::from_hours(1_000_000)));
-    assert_eq!((asked.lock().unwrap().len(), skip.take()), (1, vec![]));
+    assert_eq!(skip.take(), [Duration::from_secs(6)], "the newest response is in force");
 }
 
 #[tokio::test]

@@ -17,17 +17,16 @@ fn pacer(clock: &ManualClock, jitter: u32) -> ScopePacer<&ManualClock> {
 
 /// Sends a request for `f`.
 fn send(pacer: &ScopePacer<&ManualClock>) -> Sent {
-    match pacer.turn("f").ask(LONG) {
-        Next::Send(sent) => sent,
-        other => panic!("{other:?}"),
-    }
+    let mut turn = pacer.turn("f");
+    assert_eq!(turn.ask(LONG), Next::Due);
+    turn.send().expect("it is due")
 }
 
-/// Returns the wait of a call, in milliseconds.
+/// Returns the wait of a call, in milliseconds. A call without one is sent.
 fn asked(turn: &mut Turn<'_, &ManualClock>) -> u64 {
     match turn.ask(LONG) {
         Next::Wait(wait) => u64::try_from(wait.as_millis()).unwrap(),
-        Next::Send(_) => 0,
+        Next::Due => turn.send().map(|_| 0).expect("it is due"),
         Next::GiveUp(_) => panic!("every wait is accepted"),
     }
 }
@@ -135,6 +134,39 @@ fn older_response_slows_down_but_does_not_speed_up() {
 }
 
 #[test]
+fn call_that_is_due_moves_the_pace_only_once_it_is_sent() {
+    let clock = ManualClock::new();
+    let pacer = pacer(&clock, 0);
+    pacer.note(send(&pacer), "f", &usage(Some("global"), 5, 60));
+    clock.advance(Duration::from_secs(12));
+    let mut unready = pacer.turn("f");
+    assert_eq!(unready.ask(LONG), Next::Due);
+    assert_eq!(wait(&pacer, "f"), 0, "another call is sent");
+    assert_eq!(unready.send(), None, "it is not its turn any more");
+    assert_eq!(asked(&mut unready), 12_000);
+}
+
+/// It came first, so a later call is not sent in its place.
+#[test]
+fn call_that_waited_keeps_its_place_while_it_is_due() {
+    let clock = ManualClock::new();
+    let pacer = pacer(&clock, 0);
+    pacer.note(send(&pacer), "f", &usage(Some("global"), 5, 60));
+    let mut first = pacer.turn("f");
+    assert_eq!(asked(&mut first), 12_000);
+    clock.advance(Duration::from_secs(12));
+    assert_eq!(first.ask(LONG), Next::Due);
+    let mut second = pacer.turn("f");
+    assert_eq!(asked(&mut second), 12_000);
+    assert!(first.send().is_some());
+    assert_eq!(asked(&mut second), 12_000);
+    let mut dropped = pacer.turn("f");
+    clock.advance(Duration::from_secs(12));
+    assert_eq!(asked(&mut second), 0);
+    assert_eq!(asked(&mut dropped), 12_000);
+}
+
+#[test]
 fn pause_during_a_wait_holds_the_call() {
     let clock = ManualClock::new();
     let pacer = pacer(&clock, 0);
@@ -157,7 +189,8 @@ fn calls_are_sent_in_the_order_in_which_they_came() {
     assert_eq!(turns.each_mut().map(asked), [10_000, 20_000, 30_000]);
     let [first, second, third] = &mut turns;
     clock.advance(Duration::from_secs(10));
-    let Next::Send(sent) = first.ask(LONG) else { panic!("the first call is due") };
+    assert_eq!(first.ask(LONG), Next::Due);
+    let sent = first.send().expect("it is due");
     clock.advance(Duration::from_secs(1));
     pacer.note(sent, "f", &usage(Some("global"), 5, 60));
     clock.advance(Duration::from_secs(9));

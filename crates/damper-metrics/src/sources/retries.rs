@@ -40,18 +40,17 @@ impl Source for Unlimited {
     }
 }
 
-/// No delay until there are enough calls.
+/// The delay and the median are NaN while there are too few recent calls.
+///
+/// A gauge that is not set would keep its last value.
 impl<C: Clock, B: Budget, V> Source for Hedge<C, B, V> {
     fn read(&self, readings: &Readings<'_>) {
         let status = self.status();
         readings.record_number(&HEDGE_REQUESTS, status.made());
         readings.with("reason", "allowance").record_number(&HEDGE_NOT_MADE, status.over_allowance());
         readings.with("reason", "budget").record_number(&HEDGE_NOT_MADE, status.over_budget());
-        if let Some(delay) = status.delay() {
-            readings.record(&HEDGE_DELAY, delay.as_secs_f64());
-        }
-        if let Some(median) = status.median() {
-            readings.record(&HEDGE_MEDIAN_LATENCY, median.as_secs_f64());
+        for (metric, time) in [(&HEDGE_DELAY, status.delay()), (&HEDGE_MEDIAN_LATENCY, status.median())] {
+            readings.record(metric, time.map_or(f64::NAN, |time| time.as_secs_f64()));
         }
     }
 }

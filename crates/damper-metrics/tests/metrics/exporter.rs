@@ -305,6 +305,29 @@ fn hedges_say_what_they_did_and_what_they_did_not_do() {
     }
 }
 
+/// A gauge keeps its last value, so a dashboard would show a delay that is not in force any more.
+#[test]
+fn delay_of_a_hedge_that_is_not_known_any_more_is_nan() {
+    let (clock, recorder) = (time(), PrometheusBuilder::new().build_recorder());
+    let hedge = Arc::new(Hedge::with_clock(HedgeConfig::DEFAULT, clock.clone()));
+    let exporter = Exporter::new().register("search", Arc::clone(&hedge));
+    let values = || {
+        metrics::with_local_recorder(&recorder, || exporter.record());
+        let scrape = parsed(&recorder.handle().render());
+        [&catalogue::HEDGE_DELAY, &catalogue::HEDGE_MEDIAN_LATENCY]
+            .map(|metric| value(&scrape, metric, "hedge=search").unwrap())
+    };
+    for _ in 0..200 {
+        let call = hedge.run(|_| std::future::ready(Ok::<_, std::fmt::Error>(())));
+        let call = pin!(call.sleeping_by(|_| std::future::pending::<()>()));
+        assert!(call.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+    clock.advance(Duration::from_secs(1));
+    assert!(values().iter().all(|seconds| *seconds > 0.0));
+    clock.advance(Duration::from_secs(3_600));
+    assert!(values().iter().all(|seconds| seconds.is_nan()));
+}
+
 #[test]
 fn throttles_pacers_latencies_and_stores_are_read() {
     let scrape = scraped(|| {

@@ -29,6 +29,11 @@ struct Memory {
     ask_from: u64,
     /// The tokens to charge with the next command.
     charge: u64,
+    /// The charges of commands without a reply, which the server may have booked.
+    ///
+    /// They are charged again after the server has replied. Otherwise each command would book them once more while the
+    /// server gets the commands and the replies are lost.
+    doubtful: u64,
     /// The instant in ns at which this process's share is full.
     share_full: u128,
     /// The last reply before the outage in which `charged` was counted, in µs of the local time.
@@ -46,6 +51,24 @@ pub(super) struct Lack {
     pub(super) wait: u64,
     /// How long it takes until the bucket is full, in µs.
     pub(super) full_in: u64,
+}
+
+impl Memory {
+    /// Returns what a call of `cost` tokens lacks by the last reply.
+    fn lack(&self, terms: &Terms, cost: u32, now: u64) -> Option<Lack> {
+        let full_in = self.full_at.saturating_sub(now);
+        // The debt in parts of a token, of which there are q: below 2^64 · 2^43.
+        let (p, q) = (u128::from(terms.rate.tokens()), u128::from(terms.rate.micros()));
+        let debt = u128::from(full_in) * p;
+        let missing = debt.saturating_sub(u128::from(terms.burst.saturating_sub(cost)) * q);
+        if missing == 0 {
+            return None;
+        }
+        // At most the burst.
+        let left = u128::from(terms.burst).saturating_sub(debt.div_ceil(q)) as u32;
+        let wait = u64::try_from(missing.div_ceil(p.max(1))).unwrap_or(u64::MAX);
+        Some(Lack { left, wait, full_in })
+    }
 }
 
 impl Bucket {
@@ -71,25 +94,21 @@ impl Bucket {
 
     /// Returns what a call of `cost` tokens lacks at the local time `now`, if the server need not be asked.
     ///
-    /// Now and then one call passes, because other processes give tokens back.
+    /// Now and then one call may ask, because other processes give tokens back. A call that does so notes it with [`ask`](Self::ask).
     pub(super) fn lack(&self, terms: &Terms, cost: u32, now: u64) -> Option<Lack> {
+        let memory = self.memory();
+        memory.lack(terms, cost, now).filter(|_| now < memory.ask_from)
+    }
+
+    /// Notes at the local time `now` that a call of `cost` tokens asks the server.
+    ///
+    /// If it lacks tokens by the last reply, other calls are refused without asking for a while. Calls that looked at the same time
+    /// may all ask.
+    pub(super) fn ask(&self, terms: &Terms, cost: u32, now: u64) {
         let mut memory = self.memory();
-        let full_in = memory.full_at.saturating_sub(now);
-        // The debt in parts of a token, of which there are q: below 2^64 · 2^43.
-        let (p, q) = (u128::from(terms.rate.tokens()), u128::from(terms.rate.micros()));
-        let debt = u128::from(full_in) * p;
-        let missing = debt.saturating_sub(u128::from(terms.burst.saturating_sub(cost)) * q);
-        if missing == 0 {
-            return None;
-        }
-        if now >= memory.ask_from {
+        if memory.lack(terms, cost, now).is_some() {
             memory.ask_from = now.saturating_add(SILENCE);
-            return None;
         }
-        // At most the burst.
-        let left = u128::from(terms.burst).saturating_sub(debt.div_ceil(q)) as u32;
-        let wait = u64::try_from(missing.div_ceil(p.max(1))).unwrap_or(u64::MAX);
-        Some(Lack { left, wait, full_in })
     }
 
     /// Returns the last sighting, and the charge for the next command, which is out of the memory then.
@@ -97,9 +116,18 @@ impl Bucket {
         let mut memory = self.memory();
         let charge = core::mem::take(&mut memory.charge);
         if charge > 0 {
-            self.owe(false);
+            self.owe(memory.doubtful > 0);
         }
         (memory.seen, charge)
+    }
+
+    /// Adds the charge of a command without a reply, which the server may have booked.
+    pub(super) fn doubt(&self, tokens: u64) {
+        if tokens > 0 {
+            let mut memory = self.memory();
+            memory.doubtful = memory.doubtful.saturating_add(tokens);
+            self.owe(true);
+        }
     }
 
     /// Adds tokens to charge with the next command.
@@ -111,11 +139,13 @@ impl Bucket {
         }
     }
 
-    /// Remembers the level of a reply.
+    /// Remembers the level of a reply, and lets the next command carry the charges of those without one.
     ///
     /// The server made it at its time `replied`, and the command was sent at the local time `sent`. `refused` says whether this bucket refused the command.
     pub(super) fn see(&self, level: &Level, terms: &Terms, replied: u64, sent: u64, refused: bool) {
         let mut memory = self.memory();
+        let doubtful = core::mem::take(&mut memory.doubtful);
+        memory.charge = memory.charge.saturating_add(doubtful);
         if level.version > memory.seen.version || memory.seen.full_at <= replied {
             memory.seen = level.seen();
         }
@@ -177,7 +207,9 @@ mod tests {
         assert_eq!(bucket.lack(&slow, 1, 20_000), Some(Lack { left: 0, wait: 80_000, full_in: 980_000 }));
         assert_eq!(bucket.lack(&fast, 1, 20_000), None, "98 tokens of 100 are owed");
         assert_eq!(bucket.lack(&fast, 3, 20_000).map(|lack| lack.wait), Some(10_000));
-        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "one asks");
+        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "one may ask");
+        assert_eq!(bucket.lack(&slow, 2, SILENCE), None, "and does not have to");
+        bucket.ask(&slow, 2, SILENCE);
         assert_eq!(bucket.lack(&slow, 2, SILENCE).map(|lack| lack.wait), Some(100_000), "the others do not");
         bucket.see(&level(2, 0), &slow, 8, SILENCE, false);
         assert_eq!(bucket.lack(&slow, 10, SILENCE), None, "tokens came back");

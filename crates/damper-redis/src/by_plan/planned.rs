@@ -164,7 +164,11 @@ impl Planned {
             }
         }
         match refused.0 {
-            None => Begun::Open(path),
+            None => {
+                // A refused call asks no bucket, so it leaves this to a call that another bucket does not refuse.
+                path.steps.iter().for_each(|step| step.bucket.ask(&step.terms, step.cost, now));
+                Begun::Open(path)
+            }
             Some((step, denied)) => {
                 self.fleet.counters.denied_locally.add(1);
                 Begun::Done(Err(self.denied(step, denied)))
@@ -206,7 +210,7 @@ impl Planned {
 
     /// Takes a cost from each bucket, counts so many parts of it, and books what waits for a command.
     async fn call(&self, path: &Path, takes: Vec<(u32, u32)>, sent: u64) -> Result<Reply, Unavailable> {
-        let mut charges = Charges { steps: &path.steps, tokens: Vec::with_capacity(path.steps.len()) };
+        let mut charges = Charges::new(&path.steps);
         let takes = path.steps.iter().zip(takes).map(|(step, (cost, count))| {
             let (seen, charge) = step.bucket.take_out();
             charges.tokens.push(charge);
@@ -215,9 +219,9 @@ impl Planned {
         });
         let command = self.command(takes.collect(), 0);
         let until = self.fleet.server.instant(sent) + self.fleet.server.deadline();
-        let reply = self.run(&path.keys, &command, until).await?;
-        charges.tokens.clear();
-        Ok(reply)
+        let called = self.run(&path.keys, &command, until).await;
+        charges.end(called.as_ref().err());
+        called
     }
 
     fn command(&self, takes: Vec<PlannedTake>, since: u64) -> Command {
@@ -368,16 +372,17 @@ impl Planned {
         let planned = Arc::clone(self);
         runtime.spawn(async move {
             let sent = planned.fleet.server.now();
-            let mut charges = Charges { steps: &path.steps, tokens: Vec::with_capacity(path.steps.len()) };
+            let mut charges = Charges::new(&path.steps);
             for (step, take) in path.steps.iter().zip(&mut takes) {
                 (take.limit.seen, take.take.charge) = step.bucket.take_out();
                 charges.tokens.push(take.take.charge);
             }
             let until = Instant::now() + planned.fleet.server.deadline();
-            // If the command is lost, so is what it gives back. Its charges go with the next command.
+            // If the command is lost, so is what it gives back. Its charges are sent again.
             let command = planned.command(takes, since);
-            if let Ok(reply) = planned.run(&path.keys, &command, until).await {
-                charges.tokens.clear();
+            let called = planned.run(&path.keys, &command, until).await;
+            charges.end(called.as_ref().err());
+            if let Ok(reply) = called {
                 Self::see(&path, &reply, sent);
             }
         });
@@ -396,16 +401,33 @@ impl Drop for Planned {
 
 /// The charges that a command carries.
 ///
-/// If it has no reply, they go with the next one, also if its future is dropped.
+/// If it has no reply, they are sent again, also if its future is dropped.
 struct Charges<'a> {
     steps: &'a [Step],
     tokens: Vec<u64>,
 }
 
+impl<'a> Charges<'a> {
+    fn new(steps: &'a [Step]) -> Self {
+        Self { steps, tokens: Vec::with_capacity(steps.len()) }
+    }
+
+    /// Ends the command. The buckets get the charges back if the server certainly has not booked them.
+    fn end(&mut self, error: Option<&Unavailable>) {
+        match error {
+            Some(error) if error.was_sent() => {}
+            Some(_) => {
+                self.steps.iter().zip(self.tokens.drain(..)).for_each(|(step, tokens)| step.bucket.charge(tokens));
+            }
+            None => self.tokens.clear(),
+        }
+    }
+}
+
 impl Drop for Charges<'_> {
     fn drop(&mut self) {
         for (step, &tokens) in self.steps.iter().zip(&self.tokens) {
-            step.bucket.charge(tokens);
+            step.bucket.doubt(tokens);
         }
     }
 }

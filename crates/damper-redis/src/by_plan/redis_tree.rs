@@ -115,7 +115,10 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> RedisTree<LEVELS, DIMENSIONS>
     ///
     /// # Cancel safety
     ///
-    /// A call that is dropped before it is ready may have taken its tokens, which then count as used.
+    /// A call that is dropped before it is ready may have taken its tokens, which then count as used. The server also counts them as
+    /// [unsettled](crate::RedisLimiterBuilder::unsettled), and forgets that after two
+    /// [times-to-live](crate::RedisLimiterBuilder::time_to_live) at the latest. The same holds for a call that the
+    /// [policy](crate::WhenDown) decides because the server's reply is late.
     pub fn reserve<K: RedisKey + ?Sized>(
         &self,
         path: &[(&K, [&Plan; DIMENSIONS]); LEVELS],
@@ -216,5 +219,34 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> fmt::Debug for RedisTree<LEVE
             .field("levels", &self.levels())
             .field("dimensions", &self.dimensions())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RedisTree;
+    use crate::RedisLimiter;
+    use crate::by_plan::planned::Begun;
+    use crate::script::Level;
+    use damper_core::{Plan, Quota};
+
+    #[test]
+    fn call_that_another_bucket_refuses_uses_up_no_probe() {
+        let builder = RedisLimiter::connect("redis://127.0.0.1/");
+        let tree: RedisTree<2, 1> = builder.build_tree_lazy(["user", "organisation"], ["requests"]).unwrap();
+        let plan = Plan::new(Quota::per_hour(10)).unwrap();
+        let path = || tree.planned.path(&[("alice", [&plan]), ("acme", [&plan])], [1]);
+        let is_refused = || matches!(tree.planned.begin(path()), Begun::Done(Err(_)));
+        let steps = path().steps;
+        let level = |version, owed| Level { version, at: 0, owed, frac: 0, held: 0, full_at: u64::MAX };
+        let later = tree.planned.fleet().server.now() + 10_000_000;
+        // Alice has no tokens by the last reply, and one call may ask again. The organisation refuses for ten seconds.
+        steps[0].bucket.see(&level(1, 10), &steps[0].terms, 0, later, false);
+        steps[1].bucket.see(&level(1, 10), &steps[1].terms, 0, later, true);
+        assert!(is_refused());
+        // Tokens of the organisation come back.
+        steps[1].bucket.see(&level(2, 0), &steps[1].terms, 0, 0, false);
+        assert!(!is_refused(), "the call asks, because no call has asked for alice yet");
+        assert!(is_refused(), "the next one does not");
     }
 }

@@ -48,8 +48,8 @@ impl<const DIMENSIONS: usize> RedisTreeReservation<DIMENSIONS> {
     /// the costs are booked into debt, but none beyond [`Quota::max_debt`](damper_core::Quota::max_debt). Settle a call that was not
     /// made with costs of 0.
     ///
-    /// If the command is lost, nothing is given back, and what was used beyond is booked with the next command of this process for the
-    /// bucket. It may then count twice. The same holds for a call that the [policy](crate::WhenDown) allowed.
+    /// If the command is lost, nothing is given back, and what was used beyond is booked again with a later command of this process for
+    /// the bucket, after the server has replied to one. It may then count twice. The same holds for a call that the [policy](crate::WhenDown) allowed.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         if let Some((admitted, idle)) = self.open.take() {
             let is_by_server = !admitted.counted.is_empty() || admitted.path.steps.is_empty();

@@ -92,6 +92,10 @@ impl RedisLimiterBuilder {
     /// Limiters with one name, one server and one key share a limit, in whichever processes they are. Give all of them the same
     /// quotas. 1 to 64 bytes.
     ///
+    /// Give limiters of different kinds different names. A limiter with a limit for each key and one by plan, or a tree, count their
+    /// processes together if they have one name. A program with both counts as two processes then, so its
+    /// [local shares](WhenDown::LocalShare) are half as large as they could be.
+    ///
     /// The server keeps how many tokens are missing, and each check compares that with its own process's burst. In a rolling deployment
     /// two quotas may share one name. The processes with the smaller burst are then starved while the others use more than that burst:
     /// in a trial, 42 of 48,000 checks were allowed. So deploy a quota with another burst under another name. During the deployment

@@ -204,6 +204,16 @@ pub enum Unavailable {
     NoRuntime,
 }
 
+impl Unavailable {
+    /// Returns whether the server may have executed the command.
+    pub(crate) fn was_sent(&self) -> bool {
+        match self {
+            Self::TimedOut { .. } | Self::Failed(_) => true,
+            Self::NotConnected | Self::BreakerOpen | Self::NoRuntime => false,
+        }
+    }
+}
+
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

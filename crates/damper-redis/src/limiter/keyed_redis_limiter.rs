@@ -134,6 +134,9 @@ impl KeyedRedisLimiter {
     ///
     /// A check that is dropped before it is ready may have taken its token. The call itself takes leased tokens, before the future is
     /// polled.
+    ///
+    /// Poll the future soon, or drop it. It may hold the request for leased tokens that other checks of the key wait for, and the first
+    /// poll sends it.
     pub fn check<K: RedisKey + ?Sized>(
         &self,
         key: &K,

@@ -17,7 +17,7 @@ use core::time::Duration;
 /// `LocalShare`, unless [`processes`](crate::RedisLimiterBuilder::processes) has set one.
 ///
 /// When the server is back, the processes return one after the other, within about half a second, and each charges with its first
-/// command. The first ones find a limit that has filled during the outage. So until the last of `N` processes has charged, the others may spend
+/// command, or with its second what a lost command carried. The first ones find a limit that has filled during the outage. So until the last of `N` processes has charged, the others may spend
 /// up to `(N - 1)/N` of a burst beyond the quota (53 % of a burst was measured). The charges put the limit in debt by as much,
 /// down to [`Quota::max_debt`](damper_core::Quota::max_debt), so it is repaid before another token is allowed.
 ///

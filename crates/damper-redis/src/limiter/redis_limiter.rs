@@ -189,7 +189,7 @@ impl RedisLimiter {
     /// Books `n` tokens after the fact, whether they are there or not.
     ///
     /// The tokens come from the lease of this process, or the next command charges them, within some 100 ms. If the command is lost, the
-    /// charge is sent again, so it may count twice. The debt is at most [`Quota::max_debt`].
+    /// charge is sent again after the server has replied to another command, so it may count twice. The debt is at most [`Quota::max_debt`].
     pub fn charge(&self, n: u32) {
         if let State::Limited { shared, limit } = &*self.state {
             shared.charge(limit, n);

@@ -150,9 +150,10 @@ impl RedisLimiterBuilder {
         let target = self.target()?;
         let tags = tags_of(&target);
         let server = self.server(target, 0);
-        connect(&server, timeout).await?;
+        let until = Instant::now() + timeout;
+        connect(&server, timeout, until).await?;
         let source: Arc<dyn Error + Send + Sync> =
-            match tokio::time::timeout(timeout, server.mark(tags.markers())).await {
+            match tokio::time::timeout_at(until.into(), server.mark(tags.markers())).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => Arc::new(error),
                 Err(_) => Arc::new(ConnectError::TimedOut { has_tls: false }),
@@ -225,16 +226,16 @@ fn empty_for(after_loss: AfterLoss) -> u64 {
     }
 }
 
-/// Connects within the timeout, with as many attempts as fit.
+/// Connects until `until`, which is the end of the timeout, with as many attempts as fit.
 ///
 /// It gives up at once after an error that another attempt would meet again.
-async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterError> {
+async fn connect(server: &Server, timeout: Duration, until: Instant) -> Result<(), RedisLimiterError> {
     if tokio::runtime::Handle::try_current().is_err() {
         return Err(RedisLimiterError::NoRuntime);
     }
-    let begun = Instant::now();
+    let pause = (timeout / 10).min(Duration::from_millis(50));
     loop {
-        let error = match server.connect().await {
+        let error = match server.connect(until.saturating_duration_since(Instant::now())).await {
             Ok(()) => return Ok(()),
             Err(ConnectError::Eviction(policy)) => return Err(RedisLimiterError::Eviction { policy }),
             Err(error) => error,
@@ -246,10 +247,10 @@ async fn connect(server: &Server, timeout: Duration) -> Result<(), RedisLimiterE
         if error.is_final() {
             return Err(RedisLimiterError::Refused { server: address(), source: Arc::new(error) });
         }
-        if begun.elapsed() >= timeout {
+        if until.saturating_duration_since(Instant::now()) <= pause {
             return Err(RedisLimiterError::Unreachable { server: address(), within: timeout, source: Arc::new(error) });
         }
-        tokio::time::sleep((timeout / 10).min(Duration::from_millis(50))).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -270,8 +271,9 @@ pub(super) async fn connect_fleet(
     look: &Command,
     timeout: Duration,
 ) -> Result<(), RedisLimiterError> {
-    connect(&fleet.server, timeout).await?;
-    fleet.heartbeat.begin(fleet, names, look, timeout).await.map_err(|error| RedisLimiterError::Refused {
+    let until = Instant::now() + timeout;
+    connect(&fleet.server, timeout, until).await?;
+    fleet.heartbeat.begin(fleet, names, look, until).await.map_err(|error| RedisLimiterError::Refused {
         server: fleet.server.address().to_owned(),
         source: Arc::new(error),
     })?;

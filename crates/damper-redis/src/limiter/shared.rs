@@ -185,7 +185,7 @@ impl Shared {
                 Ok((delivery.replied(&reply), reply))
             }
             Err(error) => {
-                delivery.failed();
+                delivery.failed(&error);
                 Err(error)
             }
         };

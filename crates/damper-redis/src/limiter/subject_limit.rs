@@ -2,7 +2,7 @@
 
 use super::local_share::LocalShare;
 use super::shared::Shared;
-use super::tender;
+use super::{Unavailable, tender};
 use crate::script::{Command, Grant, Keys};
 use crate::server::random;
 use crate::subject::{Dispatch, NextStep, Outcome, Plan, Subject};
@@ -102,7 +102,9 @@ impl SubjectLimit {
     }
 }
 
-/// A command on its way to its outcome. Dropping it reports the command as unsent, cancelled or lost.
+/// A command on its way to its outcome.
+///
+/// Dropping it reports the command as unsent, cancelled, lost or undeliverable.
 ///
 /// A command without an outcome would block further ones for the length of a lease, and its charge would be lost. Its future may be
 /// dropped before the first poll, or with its runtime. So the command is wrapped as soon as it is made.
@@ -119,6 +121,7 @@ enum Stage {
     Made,
     Sent,
     Failed,
+    Undeliverable,
 }
 
 impl Delivery {
@@ -149,8 +152,8 @@ impl Delivery {
     }
 
     /// Ends the command without a reply.
-    pub(crate) fn failed(mut self) {
-        self.stage = Stage::Failed;
+    pub(crate) fn failed(mut self, error: &Unavailable) {
+        self.stage = if error.was_sent() { Stage::Failed } else { Stage::Undeliverable };
     }
 
     /// Ends the command with a reply, and returns its outcome.
@@ -174,6 +177,7 @@ impl Drop for Delivery {
                 Stage::Made => self.limit.subject.unsent(*dispatch),
                 Stage::Sent => self.limit.subject.cancelled(*dispatch),
                 Stage::Failed => self.limit.subject.lost(*dispatch),
+                Stage::Undeliverable => self.limit.subject.undeliverable(*dispatch),
             }
             self.limit.outcome.notify_waiters();
             tender::tend_later(&self.shared, &self.limit);

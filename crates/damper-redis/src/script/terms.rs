@@ -32,6 +32,19 @@ impl Terms {
         Ok(Self { rate, burst, deepest: damper_core::internal::deepest_debt(&quota), hold: hold.min(burst) })
     }
 
+    /// Returns how many µs after `now` at most `spare` tokens of a debt are left; `None` if they never are.
+    ///
+    /// The debt is the time in µs at which it is repaid or, if nothing drips in, its tokens.
+    pub(crate) fn wait_with_debt(&self, debt: u64, spare: u32, now: u64) -> Option<u64> {
+        let (tokens, micros) = (self.rate.tokens(), self.rate.micros());
+        if tokens == 0 {
+            return (debt <= spare.into()).then_some(0);
+        }
+        // Rounded down, so that no wait is too short. The product is below 2^80.
+        let rest = u128::from(spare) * u128::from(micros) / u128::from(tokens);
+        Some(debt.saturating_sub(now).saturating_sub(u64::try_from(rest).unwrap_or(u64::MAX)))
+    }
+
     /// Returns the terms of a plan, of which nothing can be leased; `None` if it is unlimited.
     #[must_use]
     pub fn of_plan(plan: &Plan) -> Option<Self> {

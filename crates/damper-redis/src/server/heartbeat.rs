@@ -7,6 +7,7 @@ use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
@@ -15,7 +16,8 @@ const PERIOD: [u64; 2] = [800, 1_200];
 
 /// The range of the time between two beats while the server does not answer, in ms.
 ///
-/// It is short so that a process without traffic also notices a recovered server.
+/// A reply that is too late for a check counts as none. The time is short so that a process without traffic also notices a
+/// recovered server.
 const PERIOD_WHILE_SILENT: [u64; 2] = [100, 300];
 
 /// How long a process counts after its last beat, in ms.
@@ -66,9 +68,9 @@ impl Heartbeat {
         fleet: &Fleet,
         names: &[String],
         look: &Command,
-        timeout: Duration,
+        until: Instant,
     ) -> Result<(), ConnectError> {
-        if let Some(beat) = fleet.server.try_scripts(&self.keys, names, look, &self.member, LENGTH, timeout).await? {
+        if let Some(beat) = fleet.server.try_scripts(&self.keys, names, look, &self.member, LENGTH, until).await? {
             learn(fleet, &mut BeatHistory::default(), beat);
         }
         Ok(())
@@ -96,20 +98,20 @@ impl Drop for Heartbeat {
 async fn beat_for_ever(fleet: Weak<Fleet>) {
     let mut history = BeatHistory::default();
     loop {
+        let begun = Instant::now();
         let [least, most] = {
             let Some(fleet) = fleet.upgrade() else { return };
             let heartbeat = &fleet.heartbeat;
-            let beat = fleet.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
-            fleet.note(heartbeat.keys.slot(), beat.as_ref().err());
-            match beat {
-                Ok(beat) => {
-                    learn(&fleet, &mut history, beat);
-                    PERIOD
-                }
-                Err(_) => PERIOD_WHILE_SILENT,
+            let (beat, in_time) = fleet.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
+            fleet.note(heartbeat.keys.slot(), in_time.as_ref().err());
+            if let Some(beat) = beat {
+                learn(&fleet, &mut history, beat);
             }
+            if in_time.is_ok() { PERIOD } else { PERIOD_WHILE_SILENT }
         };
-        tokio::time::sleep(Duration::from_millis(random_between(least, most))).await;
+        // A beat may wait for its reply for longer than the time between two beats.
+        let next = begun + Duration::from_millis(random_between(least, most));
+        tokio::time::sleep_until(next.into()).await;
     }
 }
 

@@ -100,10 +100,10 @@ impl Link {
         self.lock().last_error.clone()
     }
 
-    /// Connects once, and takes the connection into use.
-    pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
+    /// Connects once, within this time, and takes the connection into use.
+    pub(crate) async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
         let has_tls = self.target.has_tls();
-        let outcome = match tokio::time::timeout(self.timeout, self.attempt()).await {
+        let outcome = match tokio::time::timeout(within, self.attempt()).await {
             Ok(outcome) => outcome.map_err(|error| error.with_tls(has_tls)),
             Err(_) => Err(ConnectError::TimedOut { has_tls }),
         };
@@ -208,7 +208,7 @@ async fn connect_for_ever(link: Weak<Link>) {
             if link.is_well() {
                 return;
             }
-            match link.connect().await {
+            match link.connect(link.timeout).await {
                 Ok(()) => return,
                 Err(error) if error.is_final() => PAUSES_AFTER_REFUSAL,
                 Err(_) => PAUSES,

@@ -46,15 +46,27 @@ use crate::limiter::{Eviction, LastError, Unavailable};
 use crate::script::{Command, Frame, Keys, Reply, SOURCE, Status};
 use core::error::Error;
 use core::hash::BuildHasher;
+use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use damper_core::breaker::State;
-use redis::{RedisError, ToRedisArgs, Value};
+use damper_core::CircuitBreaker;
+use damper_core::breaker::{Permit, State};
+use redis::{RedisError, RedisResult, ToRedisArgs, Value};
 use std::hash::RandomState;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
+
+/// How long after its deadline a reply still counts, in µs.
+///
+/// Timers of tokio go in steps of a millisecond, and a busy machine runs a task some milliseconds late.
+const SLACK: u64 = 10_000;
+
+/// How long a beat waits for its reply, if the deadline of a call is shorter.
+///
+/// A policy divides the quota by the number of processes. So that has to be known even if the server is too slow for checks.
+const BEAT_DEADLINE: Duration = Duration::from_millis(500);
 
 /// The settings of all calls to a server.
 pub(crate) struct ServerSettings {
@@ -110,9 +122,9 @@ impl Server {
         }
     }
 
-    /// Connects once.
-    pub(crate) async fn connect(&self) -> Result<(), ConnectError> {
-        self.link.connect().await
+    /// Connects once, within this time.
+    pub(crate) async fn connect(&self, within: Duration) -> Result<(), ConnectError> {
+        self.link.connect(within).await
     }
 
     /// Returns the address of the server, or of a cluster's servers.
@@ -149,8 +161,8 @@ impl Server {
 
     /// Runs a command on the keys with these names, which are in this slot, and returns the reply.
     ///
-    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. A call that fails may still have its
-    /// effect, but not after `until`.
+    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. If its task is stopped beyond that, it
+    /// fails although the reply has come. A call that fails may still have its effect, but not after `until`.
     ///
     /// # Cancel safety
     ///
@@ -203,18 +215,42 @@ impl Server {
     }
 
     /// Reports this process to the server, and returns the number of processes and the marker.
-    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> Result<Beat, Unavailable> {
+    ///
+    /// The second result says whether the server answered as fast as a call needs it. A later reply still has the number, but it
+    /// counts as a failure for the breaker, and an open breaker stops no beat.
+    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> (Option<Beat>, Result<(), Unavailable>) {
         let (_, shard) = self.shard(keys.slot());
         let names = [keys.processes(), keys.marker().to_owned()];
-        let arguments = |_: &Session| vec![member.to_owned(), length.to_string()];
-        let until = Instant::now() + self.deadline;
-        let answer = self.run(shard, &self.beat, &names, arguments, Beat::parse, until).await;
-        answer.map(|answer| answer.reply).inspect_err(|error| self.note(error))
+        let arguments = [member.to_owned(), length.to_string()];
+        let session = match self.session() {
+            Ok(session) => session,
+            Err(error) => {
+                self.note(&error);
+                return (None, Err(error));
+            }
+        };
+        let permit = shard.breaker.try_acquire();
+        let sent = Instant::now();
+        let until = sent + self.deadline;
+        let mut call = pin!(session.connection.call(&self.beat, &names, &arguments));
+        let replied = timeout_at(until.into(), call.as_mut()).await.ok().map(|reply| reply.map(Beat::parse));
+        let received = self.now();
+        let mut beat = if let Some(Ok(Ok(beat))) = &replied { Some(*beat) } else { None };
+        let is_pending = replied.is_none();
+        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
+        let judged = match permit {
+            Ok(permit) => self.judge(shard, &session, permit, in_time, received).map(drop),
+            Err(_) => Err(Unavailable::BreakerOpen),
+        };
+        if is_pending && let Ok(Ok(value)) = timeout_at((sent + BEAT_DEADLINE).into(), call).await {
+            beat = Beat::parse(value).ok();
+        }
+        (beat, judged.inspect_err(|error| self.note(error)))
     }
 
     /// Runs a command that takes nothing of the keys with these names, and the first beat.
     ///
-    /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply within `timeout`, or an error
+    /// They reveal an error that all later calls would meet too. Returns `None` if there is no reply before `until`, or an error
     /// that another attempt may not meet.
     ///
     /// # Errors
@@ -227,10 +263,9 @@ impl Server {
         command: &Command,
         member: &str,
         length: u64,
-        timeout: Duration,
+        until: Instant,
     ) -> Result<Option<Beat>, ConnectError> {
         let Some(session) = self.link.current() else { return Ok(None) };
-        let until = Instant::now() + timeout;
         let trial = async |script: &Script, keys: &[String], arguments: &[String]| match timeout_at(
             until.into(),
             session.connection.call(script, keys, arguments),
@@ -258,36 +293,61 @@ impl Server {
         parse: impl FnOnce(Value) -> Result<T, E>,
         until: Instant,
     ) -> Result<Answer<T>, Unavailable> {
-        if Handle::try_current().is_err() {
-            return Err(Unavailable::NoRuntime);
-        }
-        let Some(session) = self.link.current() else {
-            self.link.connect_in_background();
-            return Err(Unavailable::NotConnected);
-        };
+        let session = self.session()?;
         let Ok(permit) = shard.breaker.try_acquire() else { return Err(Unavailable::BreakerOpen) };
         let sent = self.now();
         let arguments = arguments(&session);
         let call = session.connection.call(script, keys, &arguments);
-        let error = match timeout_at(until.into(), call).await {
-            Ok(Ok(value)) => match parse(value) {
-                Ok(reply) => {
-                    permit.success();
-                    session.replied();
-                    let received = self.now();
-                    shard.replied(received);
-                    return Ok(Answer { reply, sent, received });
-                }
-                Err(error) => Unavailable::Failed(Arc::new(error)),
-            },
-            Ok(Err(error)) => {
+        let replied = timeout_at(until.into(), call).await.ok().map(|reply| reply.map(parse));
+        let received = self.now();
+        // A timeout polls the call first, so a task that was stopped gets the reply long after the deadline.
+        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
+        self.judge(shard, &session, permit, in_time, received).map(|reply| Answer { reply, sent, received })
+    }
+
+    /// Returns the connection for a call. Starts to connect if there is none.
+    fn session(&self) -> Result<Arc<Session>, Unavailable> {
+        if Handle::try_current().is_err() {
+            return Err(Unavailable::NoRuntime);
+        }
+        self.link.current().ok_or_else(|| {
+            self.link.connect_in_background();
+            Unavailable::NotConnected
+        })
+    }
+
+    /// Returns whether the local time `received` is before the deadline of a call, or only a little later.
+    fn is_in_time(&self, received: u64, until: Instant) -> bool {
+        received <= self.micros(until).saturating_add(SLACK)
+    }
+
+    /// Reports how a call ended to the breaker and the connection, and returns its reply.
+    ///
+    /// `replied` is `None` if no reply came in time.
+    fn judge<T, E: Error + Send + Sync + 'static>(
+        &self,
+        shard: &Shard,
+        session: &Arc<Session>,
+        permit: Permit<&CircuitBreaker>,
+        replied: Option<RedisResult<Result<T, E>>>,
+        received: u64,
+    ) -> Result<T, Unavailable> {
+        let error = match replied {
+            Some(Ok(Ok(reply))) => {
+                permit.success();
+                session.replied();
+                shard.replied(received);
+                return Ok(reply);
+            }
+            Some(Ok(Err(error))) => Unavailable::Failed(Arc::new(error)),
+            Some(Err(error)) => {
                 if ends_a_connection(&error) {
-                    self.link.broke(&session);
+                    self.link.broke(session);
                 }
                 Unavailable::Failed(Arc::new(error))
             }
-            Err(_) => {
-                self.link.timed_out(&session);
+            None => {
+                self.link.timed_out(session);
                 self.timed_out()
             }
         };

@@ -54,8 +54,8 @@ pub enum NextStep {
 /// A command to send, with what the subject needs to apply its reply.
 ///
 /// The caller must report its outcome to exactly one of [`Subject::replied`](super::Subject::replied),
-/// [`Subject::lost`](super::Subject::lost), [`Subject::cancelled`](super::Subject::cancelled) and
-/// [`Subject::unsent`](super::Subject::unsent).
+/// [`Subject::lost`](super::Subject::lost), [`Subject::undeliverable`](super::Subject::undeliverable),
+/// [`Subject::cancelled`](super::Subject::cancelled) and [`Subject::unsent`](super::Subject::unsent).
 #[derive(Debug)]
 #[must_use = "a command that is neither sent nor lost keeps others from being sent for the length of a lease"]
 pub struct Dispatch {

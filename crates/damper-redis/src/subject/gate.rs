@@ -34,6 +34,8 @@ const MOST_COST: u64 = (1 << COST_BITS) - 1;
 pub(super) const LONGEST_SILENCE: u64 = 5_000_000;
 
 /// The longest time for which the gate can be closed, in µs.
+///
+/// It bounds only the silence. The refusals of a longer wait take that from [`Subject::refill_wait`](super::Subject).
 const LONGEST: u64 = (1 << (UNTIL_BITS - 1)) - 1;
 
 impl Gate {

@@ -281,6 +281,12 @@ impl Ledger {
         self.bookings.add_charge(tokens);
     }
 
+    /// Adds the charge of a command that the server may have executed.
+    pub(super) fn doubt(&mut self, tokens: u64, now: u64) {
+        self.note_booking(now);
+        self.bookings.add_doubtful(tokens);
+    }
+
     /// Adds a refund to the bookings.
     pub(super) fn give_back(&mut self, tokens: u64, now: u64) {
         self.note_booking(now);
@@ -288,8 +294,10 @@ impl Ledger {
     }
 
     /// Notes the time of the first booking. It decides when all bookings are sent.
+    ///
+    /// If there are only doubtful charges, it decides when a command is sent to which the server may reply.
     fn note_booking(&mut self, now: u64) {
-        if self.bookings.is_empty() {
+        if self.bookings.next_is_empty() {
             self.booked_since = now;
         }
     }
@@ -335,25 +343,44 @@ impl Ledger {
     }
 }
 
-/// The charges and refunds that no command has carried to the server yet.
+/// The charges and refunds that no command has carried to the server yet, and the doubtful charges.
 ///
-/// If a command is lost, its charge is booked again, so it may count twice. Its refund is not booked again, so it may
-/// be lost. Neither admits a call beyond the limit.
+/// A charge is *doubtful* if its command is lost, because the server may have booked it. It is booked again after the
+/// server has replied to another command, so it may count twice. It waits for the reply because otherwise each command
+/// would book it once more while the server gets the commands and the replies are lost. The refund of a lost command
+/// is not booked again, so it may be lost. Neither admits a call beyond the limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bookings {
     charge: u64,
     refund: u64,
+    doubtful: u64,
 }
 
 impl Bookings {
     /// Returns whether there is neither a charge nor a refund.
     pub(super) fn is_empty(self) -> bool {
+        self.next_is_empty() && self.doubtful == 0
+    }
+
+    /// Returns whether the next command carries neither a charge nor a refund.
+    fn next_is_empty(self) -> bool {
         self.charge == 0 && self.refund == 0
     }
 
     /// Adds a charge.
     pub(super) fn add_charge(&mut self, tokens: u64) {
         self.charge = self.charge.saturating_add(tokens);
+    }
+
+    /// Adds a charge that the server may have booked.
+    fn add_doubtful(&mut self, tokens: u64) {
+        self.doubtful = self.doubtful.saturating_add(tokens);
+    }
+
+    /// Lets the next command carry the doubtful charges.
+    pub(super) fn repeat_doubtful(&mut self) {
+        let doubtful = core::mem::take(&mut self.doubtful);
+        self.add_charge(doubtful);
     }
 
     /// Adds a refund.
@@ -363,11 +390,11 @@ impl Bookings {
 
     /// Removes the bookings, and returns the charge and the refund for the next command.
     ///
-    /// The smaller of the two is subtracted from both, so at least one is 0.
+    /// The doubtful charges stay. The smaller of the two is subtracted from both, so at least one is 0.
     pub(super) fn send(&mut self) -> (u64, u64) {
         let both = self.charge.min(self.refund);
         let sent = (self.charge - both, self.refund - both);
-        *self = Self::default();
+        (self.charge, self.refund) = (0, 0);
         sent
     }
 }

@@ -29,7 +29,7 @@
 //!
 //! - `send` passes `dispatch.command()` to the server in a task of its own, so that a cancelled caller does not cancel
 //!   the command. The task reports the outcome to exactly one of [`Subject::replied`], [`Subject::lost`],
-//!   [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
+//!   [`Subject::undeliverable`], [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
 //! - Each subject with work to do has a second task. This one calls [`Subject::due`] after each outcome, and at each
 //!   time that [`NextStep::At`] names. It ends when `due` returns [`NextStep::Nothing`]. The caller starts it again
 //!   with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
@@ -118,6 +118,11 @@ pub struct Subject<C> {
     elsewhere: AtomicU32,
     /// The tick at which all buckets on the server are full, as of the last reply.
     full_at: AtomicU64,
+    /// The debt of each bucket on the server, as of the last reply.
+    ///
+    /// It is the time at which the debt is repaid, in µs of the clock. Leased tokens count as used. The debt of a limit
+    /// that never refills is in tokens.
+    debts: Box<[AtomicU64]>,
     gate: Gate,
     clock: C,
     scale: TickScale,
@@ -159,6 +164,7 @@ impl<C: Clock> Subject<C> {
             low: AtomicU32::new(0),
             elsewhere: AtomicU32::new(plan.largest_cost()),
             full_at: AtomicU64::new(0),
+            debts: plan.terms().iter().map(|_| AtomicU64::new(0)).collect(),
             gate: Gate::open(),
             scale: TickScale::of(&clock),
             answer_ticks: AnswerTicks::of(&clock),
@@ -202,7 +208,8 @@ impl<C: Clock> Subject<C> {
         }
         let now = self.now();
         if let Some(wait) = self.gate.wait(n, now) {
-            return Answer::Denied(self.denied(n, Some(wait)));
+            // The gate's wait is that of the cost that closed it.
+            return Answer::Denied(self.denied(n, self.refill_wait(n, now).map(|refill| refill.max(wait))));
         }
         let mut ledger = self.ledger();
         // A reply may have refilled the lease before this thread got the lock.
@@ -267,7 +274,7 @@ impl<C: Clock> Subject<C> {
         // forbids a command, so a check can only spend leased tokens.
         let reachable = if has_tokens { held } else { held.max(elsewhere) };
         self.gate.close_until(reachable.saturating_add(1), now, wait, ask_from);
-        Answer::Denied(self.denied(n, Some(wait)))
+        Answer::Denied(self.denied(n, self.refill_wait(n, now).map(|refill| refill.max(wait))))
     }
 
     /// Asks the server to decide a check of more tokens than a lease can hold.
@@ -277,7 +284,7 @@ impl<C: Clock> Subject<C> {
         }
         let from = ledger.budget.next_beside_from();
         if now < from {
-            return Answer::Denied(self.denied(n, Some(from - now)));
+            return Answer::Denied(self.denied(n, self.refill_wait(n, now).map(|refill| refill.max(from - now))));
         }
         ledger.count_take(n, now);
         // ORDERING: Relaxed, because this thread holds the lock, and all stores are made under it. So no other store
@@ -357,19 +364,22 @@ impl<C: Clock> Subject<C> {
             ledger.stop_leasing();
             return NextStep::Send(self.request(ledger, 0));
         }
-        // The lease is renewed before its tokens expire. The request also carries the charges and refunds not sent yet,
-        // so it is sent earlier if these are due earlier.
-        let mut renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
-        if !ledger.bookings.is_empty() {
-            renew_from = renew_from.min(ledger.booked_since.saturating_add(IDLE));
-        }
-        if is_time && (held <= ledger.low || now >= renew_from) {
+        // The lease is renewed before its tokens expire.
+        let renew_from = ledger.end.saturating_sub(validity(ledger.length) / 4);
+        // The request also carries the charges and refunds not sent yet. They wait for the budget, but not until the
+        // limit may have refilled tokens.
+        let book_from = if ledger.bookings.is_empty() {
+            u64::MAX
+        } else {
+            ledger.booked_since.saturating_add(IDLE).max(ledger.budget.next_from())
+        };
+        if now >= book_from || is_time && (held <= ledger.low || now >= renew_from) {
             let target = ledger.target(&self.plan, 1, now);
             return NextStep::Send(self.request(ledger, target));
         }
         // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(if is_time { ledger.low } else { 0 }, Ordering::Relaxed);
-        if is_time { self.at(idle_from.min(renew_from)) } else { self.at(ledger.request_from()) }
+        self.at(book_from.min(if is_time { idle_from.min(renew_from) } else { ledger.request_from() }))
     }
 
     /// Charges tokens that were used without being taken.
@@ -428,6 +438,8 @@ impl<C: Clock> Subject<C> {
     pub fn retire(&self) -> Option<Box<Dispatch>> {
         let mut ledger = self.ledger();
         ledger.give_back_ended(u64::MAX);
+        // No later command can carry them.
+        ledger.bookings.repeat_doubtful();
         if ledger.mode == Mode::Leasing {
             ledger.stop_leasing();
             return Some(self.request(&mut ledger, 0));
@@ -551,6 +563,21 @@ impl<C: Clock> Subject<C> {
         let elsewhere = self.elsewhere.load(Ordering::Relaxed);
         let resets_in = self.full_at.load(Ordering::Relaxed).saturating_sub(spent.at);
         self.answer_ticks.allowed(spent.left.saturating_add(elsewhere), resets_in)
+    }
+
+    /// Returns how many µs after `now` the limits have refilled the tokens of a check of `n`.
+    ///
+    /// It is computed from the last reply. It is `None` if one of them never refills them. A check that a lease can hold
+    /// needs only the tokens that the lease lacks.
+    fn refill_wait(&self, n: u32, now: u64) -> Option<u64> {
+        let held = if n <= self.plan.most_held() { self.lease.held(&self.clock) } else { 0 };
+        // ORDERING: Relaxed, as in `allowed`: the values publish no other data.
+        let mut limits =
+            self.plan.terms().iter().zip(&self.debts).map(|(terms, debt)| (terms, debt.load(Ordering::Relaxed)));
+        limits.try_fold(0, |longest: u64, (terms, debt)| {
+            let spare = terms.burst.saturating_sub(n.saturating_sub(held));
+            terms.wait_with_debt(debt, spare, now).map(|wait| wait.max(longest))
+        })
     }
 
     /// Returns the refusal of a check of `n` tokens that the limit will have after `wait` µs.

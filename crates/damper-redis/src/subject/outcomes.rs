@@ -13,6 +13,8 @@ use damper_core::internal::allowed_on;
 
 /// How long checks of a limit that never refills are denied without asking the server, in µs.
 ///
+/// Their refusal says that the tokens never come.
+///
 /// After that a check asks the server, because another process may have reset the limit.
 const NEVER_FILLED: u64 = 1_000_000;
 
@@ -28,9 +30,12 @@ impl<C: Clock> Subject<C> {
         // Each outcome wakes all checks that wait by `join`. Those that wait again call `join` again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
+            // The command had no effect, so its charge is not booked.
+            ledger.owe(ticket.charge, now);
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
         }
+        ledger.bookings.repeat_doubtful();
         match ticket.kind {
             CommandKind::Take { cost } => {
                 self.see(&mut ledger, reply, now);
@@ -64,7 +69,10 @@ impl<C: Clock> Subject<C> {
                         self.granted(&mut ledger, &ticket, grant, reply, now);
                         ledger.unmet = joined.saturating_sub(self.lease().held(&self.clock).into());
                     }
-                    _ => self.lose(&mut ledger, &ticket, now),
+                    _ => {
+                        book_again(&mut ledger, &ticket, now);
+                        self.lose(&mut ledger, &ticket, now);
+                    }
                 }
                 Outcome::Again
             }
@@ -79,23 +87,38 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command got no reply.
     ///
-    /// Its refund is lost, and its charge goes with the next command. Tokens that it was to take count as taken.
+    /// Its refund is lost. The server may have booked its charge, so that is booked again only after another command has
+    /// got a reply. Tokens that it was to take count as taken.
     pub fn lost(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
+        let now = self.now();
         ledger.joined = 0;
-        self.lose(&mut ledger, &ticket, self.now());
+        book_again(&mut ledger, &ticket, now);
+        self.lose(&mut ledger, &ticket, now);
+    }
+
+    /// Notes that a command could not be sent because the server cannot be reached.
+    ///
+    /// It counts as [`lost`](Self::lost). But the server cannot have booked its charge, so the next command carries it.
+    pub fn undeliverable(&self, dispatch: Dispatch) {
+        let Dispatch { command: _, ticket } = dispatch;
+        let mut ledger = self.ledger();
+        let now = self.now();
+        ledger.joined = 0;
+        ledger.owe(ticket.charge, now);
+        self.lose(&mut ledger, &ticket, now);
     }
 
     /// Notes that the caller of a check was cancelled before the reply came.
     ///
-    /// If the command is a take for one check, its refund is lost, and its charge goes with the next command. Unlike a
-    /// [`lost`](Self::lost) command, it does not make the server count as failing. Any other command counts as lost.
+    /// If the command is a take for one check, its charge and its refund are treated as those of a
+    /// [`lost`](Self::lost) command, but the server does not count as failing. Any other command counts as lost.
     pub fn cancelled(&self, dispatch: Dispatch) {
         if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
             ledger.joined = 0;
-            ledger.owe(dispatch.ticket.charge, self.now());
+            book_again(&mut ledger, &dispatch.ticket, self.now());
         } else {
             self.lost(dispatch);
         }
@@ -142,14 +165,13 @@ impl<C: Clock> Subject<C> {
         }
     }
 
-    /// Books the charge of a lost command again.
+    /// Ends a command without a reply that applies.
     ///
     /// The server then counts as failing if the command is one of these:
     ///
     /// - a request for leased tokens or a joint take that was still in flight
     /// - a take for one check, while leasing
     fn lose(&self, ledger: &mut Ledger, ticket: &Ticket, now: u64) {
-        ledger.owe(ticket.charge, now);
         let sent = self.scale.micros(ticket.sent);
         match ticket.kind {
             CommandKind::Lease { seq, .. } => {
@@ -259,6 +281,21 @@ impl<C: Clock> Subject<C> {
         // ORDERING: Relaxed, because the values publish no other data. Loads without the lock may see older values.
         self.elsewhere.store(remaining.unwrap_or(0), Ordering::Relaxed);
         self.full_at.store(self.scale.ticks(full_at), Ordering::Relaxed);
+        for (debt, (terms, level)) in self.debts.iter().zip(limits()) {
+            let repaid_in = || level.retry_after(terms, terms.burst, reply.now).map_or(u64::MAX, micros_of);
+            let value = if terms.rate.tokens() == 0 { level.owed } else { now.saturating_add(repaid_in()) };
+            debt.store(value, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Books the charge of a command again that the server may have executed.
+fn book_again(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
+    match ticket.kind {
+        // The server remembers what it booked for a request that is not acknowledged. The next request carries the
+        // charge too, and the server subtracts what it has booked already.
+        CommandKind::Lease { .. } => ledger.owe(ticket.charge, now),
+        _ => ledger.doubt(ticket.charge, now),
     }
 }
 

@@ -144,11 +144,9 @@ async fn share_is_spent_while_the_server_is_silent_and_charged_when_it_is_back()
     fake.set(Mode::Answer);
     until("the charge", async || {
         _ = tree.check(&path, [1, 0]).await;
-        fake.calls().iter().any(|call| call.charge() > 0)
+        fake.calls().iter().map(Call::charge).sum::<u64>() >= 60
     })
     .await;
-    let charged: u64 = fake.calls().iter().map(Call::charge).max().unwrap_or(0);
-    assert!(charged >= 60, "{charged}");
 }
 
 #[tokio::test]
@@ -219,4 +217,28 @@ async fn lazy_limits_by_plan_are_decided_by_the_policy_until_the_server_is_there
     let lazy = RedisLimiter::connect(refused()).name("users").when_down(WhenDown::Open).build_by_plan_lazy().unwrap();
     assert!(lazy.check_with("alice", &plan(Quota::per_hour(1)), 1).await.is_ok());
     assert_eq!((lazy.name(), lazy.status().policy), ("users", Some(WhenDown::Open)));
+}
+
+/// Each command that the server executes would otherwise book the whole charge again.
+#[tokio::test]
+async fn charge_without_a_reply_is_booked_twice_at_most() {
+    let fake = Fake::start(1_000_000);
+    let millis = Duration::from_millis;
+    let tree = tree(builder(&fake).deadline(millis(20)).when_down(WhenDown::Open)).await;
+    let requests = plan(Quota::per_hour(1_000_000));
+    let path = [("alice", [&NONE, &NONE]), ("acme", [&requests, &NONE])];
+    fake.set_delay(millis(60));
+    tree.reserve(&path, [1, 0]).await.unwrap().settle([8, 0]);
+    for _ in 0..6 {
+        assert!(tree.check(&path, [1, 0]).await.is_ok(), "the policy allows all");
+        tokio::time::sleep(millis(100)).await;
+    }
+    let charged = || fake.calls().iter().map(Call::charge).sum::<u64>();
+    assert_eq!(charged(), 7, "once while nothing is answered");
+    fake.set_delay(Duration::ZERO);
+    until("the second booking", async || tree.check(&path, [1, 0]).await.is_ok() && charged() > 7).await;
+    for _ in 0..5 {
+        assert!(tree.check(&path, [1, 0]).await.is_ok());
+    }
+    assert_eq!(charged(), 14);
 }

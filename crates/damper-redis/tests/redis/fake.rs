@@ -88,6 +88,8 @@ struct State {
     ahead: AtomicU64,
     processes: AtomicU64,
     left: AtomicU64,
+    /// How long the reply to a script is held back, in µs.
+    delay: AtomicU64,
     policy: &'static str,
     /// A command, and the error that answers it.
     refused: Mutex<[&'static str; 2]>,
@@ -119,6 +121,7 @@ impl Fake {
             ahead: AtomicU64::new(0),
             processes: AtomicU64::new(1),
             left: AtomicU64::new(0),
+            delay: AtomicU64::new(0),
             policy,
             refused: Mutex::default(),
             ended: AtomicBool::new(false),
@@ -161,6 +164,11 @@ impl Fake {
 
     pub fn set_clock_ahead(&self, by: Duration) {
         self.state.ahead.store(by.as_micros() as u64, Ordering::SeqCst);
+    }
+
+    /// Holds back the reply to each script. The scripts run at once.
+    pub fn set_delay(&self, delay: Duration) {
+        self.state.delay.store(delay.as_micros() as u64, Ordering::SeqCst);
     }
 
     pub fn forget_scripts(&self) {
@@ -224,7 +232,11 @@ fn serve(state: &State, stream: TcpStream) -> io::Result<()> {
         let reply = match name.as_str() {
             name if name == refused => format!("-{error}\r\n"),
             "EVALSHA" | "EVAL" => match mode {
-                Mode::Answer => run(state, &name, &command),
+                Mode::Answer => {
+                    let reply = run(state, &name, &command);
+                    thread::sleep(Duration::from_micros(state.delay.load(Ordering::SeqCst)));
+                    reply
+                }
                 Mode::Garbage => "what?\r\n\0\0\0".to_owned(),
                 Mode::Nonsense => "*2\r\n:9\r\n:9\r\n".to_owned(),
                 Mode::Error => "-OOM command not allowed\r\n".to_owned(),

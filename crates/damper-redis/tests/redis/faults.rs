@@ -235,6 +235,49 @@ async fn local_share_fills_at_its_part_of_the_rate_and_is_charged_on_return() {
     until("the charge", async || charged() >= by_policy).await;
 }
 
+/// The number of processes divides the quota, so an old number would admit more than the quota.
+#[tokio::test]
+async fn processes_are_counted_though_every_check_is_late() {
+    let fake = Fake::start(1_000_000);
+    let millis = Duration::from_millis;
+    let limiter = builder(&fake.url()).deadline(millis(5)).leasing(Leasing::Never).build().await.unwrap();
+    assert_eq!(limiter.status().processes, 1);
+    fake.set_delay(millis(30));
+    until("policy in force", async || {
+        _ = limiter.check().await;
+        limiter.status().policy.is_some()
+    })
+    .await;
+    fake.set_processes(4);
+    until("the number of processes", async || {
+        _ = limiter.check().await;
+        limiter.status().processes == 4
+    })
+    .await;
+    assert!(limiter.status().policy.is_some(), "a beat that is late for a check does not make the server decide");
+}
+
+/// All of its takes would otherwise be admitted at once when it runs again.
+#[tokio::test]
+async fn reply_that_waits_for_a_stopped_process_is_late() {
+    let fake = Fake::start(1_000);
+    let millis = Duration::from_millis;
+    let builder = builder(&fake.url()).deadline(millis(300)).leasing(Leasing::Never).when_down(WhenDown::Closed);
+    let limiter = builder.build().await.unwrap();
+    assert!(limiter.check().await.is_ok());
+    fake.set_delay(millis(50));
+    let check = |limiter: RedisLimiter| async move { limiter.check().await.is_ok() };
+    let checks: Vec<_> = (0..3).map(|_| tokio::spawn(check(limiter.clone()))).collect();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(millis(700));
+    for check in checks {
+        assert!(!check.await.unwrap(), "the deadline has passed");
+    }
+    assert!(fake.tokens() < 999, "the server had decided in time");
+}
+
 /// Each key that was allowed something has a charge to tell, for as long as it is kept.
 #[tokio::test]
 async fn flood_of_keys_leaves_no_tasks_while_the_server_is_gone() {
@@ -329,6 +372,22 @@ async fn build_says_why_there_is_no_server() {
     let begun = Instant::now();
     let error = builder(&fake.url()).build().await.unwrap_err();
     assert!(matches!(error, RedisLimiterError::Unreachable { .. }) && begun.elapsed() < LONG, "{error}");
+}
+
+#[tokio::test]
+async fn build_waits_no_longer_than_the_connect_timeout() {
+    let fake = Fake::start(1);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    let start = Instant::now();
+    let build = builder(&fake.url()).connect_timeout(Duration::from_secs(4)).build();
+    let silence = async {
+        tokio::time::sleep(Duration::from_millis(3_500)).await;
+        fake.set(Mode::Silent);
+    };
+    let (limiter, ()) = tokio::join!(build, silence);
+    assert!(matches!(limiter, Err(RedisLimiterError::Unreachable { .. })), "{limiter:?}");
+    // An attempt that began at 3.5 s and had a whole timeout would end at 7.5 s.
+    assert!(start.elapsed() < Duration::from_millis(6_500), "{:?}", start.elapsed());
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use core::time::Duration;
 use damper_core::words::{Seat, WordBulkhead, WordLimiter};
 use damper_core::{ManualClock, Plan, Quota};
 use damper_shm::{SharedWords, SharedWordsError, Workers, inherited_seat};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -137,6 +137,27 @@ fn slots_of_a_stopped_worker_stay_taken() {
     assert_eq!(outside.in_flight(), TAKEN, "it can go on at any time");
     end_all(workers);
     assert_eq!(outside.in_flight(), 0);
+}
+
+/// A program may also wait for all of its children itself, such as an init process of a container.
+#[test]
+fn seat_is_vacated_if_other_code_took_the_status() {
+    let shared = words();
+    let word = &shared.words()[SLOTS];
+    let mut workers = Workers::new(&shared).reclaims(word);
+    let seat = workers.spawn(worker("holds_slots")).expect("a worker");
+    line(&mut workers, seat, "entered");
+    let victim = workers.child(seat).expect("it runs");
+    let pid = Pid::from_child(victim);
+    victim.kill().expect("it runs");
+    waitpid(Some(pid), WaitOptions::empty()).expect("it was killed").expect("it has died");
+    let error = workers.wait().expect_err("the status is gone");
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::CHILD.raw_os_error()));
+    let outside = WordBulkhead::new(word, LIMIT, Seat::new(7).expect("a seat"));
+    assert_eq!((outside.in_flight(), workers.running().count()), (0, 0));
+    assert_eq!(workers.wait().expect("no child"), None);
+    assert_eq!(workers.spawn(child("ends")).map(number).ok(), Some(0), "the seat is vacant");
+    assert!(workers.wait().expect("a child").is_some());
 }
 
 #[test]

@@ -129,6 +129,50 @@ async fn dropped_call_and_panic_give_the_permit_back() {
     assert_eq!(bulkhead.in_flight(), 0);
 }
 
+/// A future that is dropped may still do its work, such as to close a connection.
+#[tokio::test]
+async fn dropped_call_holds_its_slot_until_its_work_has_ended() {
+    struct Work(Arc<Bulkhead>, Arc<AtomicU32>);
+    impl Drop for Work {
+        fn drop(&mut self) {
+            self.1.store(self.0.in_flight(), Ordering::Relaxed);
+        }
+    }
+    let (bulkhead, in_flight) = (Arc::new(Bulkhead::new(1)), Arc::new(AtomicU32::new(0)));
+    let (pool, seen) = (Arc::clone(&bulkhead), Arc::clone(&in_flight));
+    let mut service = GateLayer::limit(Arc::clone(&bulkhead)).layer(service_fn(move |_: u32| {
+        let work = Work(Arc::clone(&pool), Arc::clone(&seen));
+        async move {
+            pending::<()>().await;
+            drop(work);
+            Ok::<_, Infallible>(1)
+        }
+    }));
+    drop(begun(&mut service, 1).await);
+    assert_eq!((in_flight.load(Ordering::Relaxed), bulkhead.in_flight()), (1, 0));
+    // Nor does a panic of the work keep the slot.
+    let mut panicking = GateLayer::limit(Arc::clone(&bulkhead)).layer(service_fn(|_: u32| {
+        let work = Panics;
+        async move {
+            pending::<()>().await;
+            drop(work);
+            Ok::<_, Infallible>(1)
+        }
+    }));
+    let call = begun(&mut panicking, 1).await;
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(call))).is_err());
+    assert_eq!(bulkhead.in_flight(), 0);
+}
+
+/// Panics when it is dropped.
+struct Panics;
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        std::panic::resume_unwind(Box::new("in a drop"));
+    }
+}
+
 /// A caller that catches the panic may keep the future.
 #[tokio::test]
 async fn panic_frees_the_slot_before_the_future_is_dropped() {

@@ -37,6 +37,10 @@ use core::time::Duration;
 /// [`overloaded`](BulkheadPermit::overloaded) if the service refused the call or it timed out. A permit that is dropped records
 /// nothing.
 ///
+/// If calls are refused and none has ended for 10 s, or four times the [baseline](Self::baseline) if that is longer, the limit lets
+/// in one call more than are in flight, up to its highest value so far. Otherwise calls that hold their slots for long, such as
+/// streams, could fill a limit that fell, and no call could end and raise it again.
+///
 /// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers. It needs
 /// some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
 ///
@@ -345,21 +349,31 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
         self.sampler.set_bounds(bounds, &self.bulkhead);
     }
 
-    /// Takes over the bounds and the places that were set on another limit.
+    /// Takes over the bounds that were set on another limit, if any were.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(in crate::concurrency) fn take_settings_of(&self, other: &Self) {
+    pub(in crate::concurrency) fn take_bounds_of(&self, other: &Self) {
         self.sampler.take_bounds_of(&other.sampler, &self.bulkhead);
+    }
+
+    /// Takes over the number of places of another limit's queue.
+    #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
+    pub(in crate::concurrency) fn take_queue_of(&self, other: &Self) {
         self.bulkhead.take_queue_of(&other.bulkhead);
     }
 
     /// Returns an unused limit with the settings of this one, which is unused too.
+    ///
+    /// It follows the rule of `first`, within the bounds that were set on this one since. Otherwise earlier bounds would decide
+    /// where it starts.
     #[cfg(all(feature = "alloc", target_has_atomic = "ptr"))]
-    pub(in crate::concurrency) fn alike(&self) -> Self
+    pub(in crate::concurrency) fn alike(&self, first: &Self) -> Self
     where
         C: Clone,
     {
-        let rule = self.sampler.rule();
-        Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) }
+        let rule = first.sampler.rule();
+        let alike = Self { bulkhead: self.bulkhead.alike(), sampler: Sampler::new(rule, rule.first().held()) };
+        alike.take_bounds_of(self);
+        alike
     }
 
     /// Returns the latency of the unloaded service, if the rule has learned one.
@@ -409,7 +423,7 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     /// Records that a call found no slot free.
     #[cold]
     fn refused(&self, full: BulkheadFull) -> BulkheadFull {
-        self.sampler.saw(full.limit());
+        self.sampler.refused(full.limit(), self.bulkhead.clock(), &self.bulkhead);
         full
     }
 }

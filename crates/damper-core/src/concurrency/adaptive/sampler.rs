@@ -71,6 +71,15 @@ const MOST_TICKS: u64 = END.max() / 2;
 /// The longest window.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// The least time without the end of a call after which one more call is let in.
+const STALLED: Duration = Duration::from_secs(10);
+
+/// The number of the unloaded service's latencies that this time has at least.
+const STALLED_LATENCIES: u32 = 4;
+
+/// Stands for the ended calls of a window in which no call was refused yet.
+const UNSEEN: u32 = u32::MAX;
+
 /// The samples of every other window.
 #[derive(Debug)]
 struct Bank {
@@ -99,6 +108,10 @@ struct State<R> {
     version: u32,
     rule: R,
     plan: WindowPlan,
+    /// The limit that lets in one more call after a stall, until the next plan.
+    raised: u32,
+    /// The highest limit that was planned, within the present bounds.
+    highest: u32,
     /// Whether calls are still skipped.
     is_skipping: bool,
     /// When the plan was made, in ticks; unknown before the first sample.
@@ -131,6 +144,11 @@ impl<R> Clone for NewBounds<R> {
 impl<R> Copy for NewBounds<R> {}
 
 impl<R> State<R> {
+    /// Returns the limit in force.
+    fn limit(&self) -> u32 {
+        self.plan.limit.max(self.raised)
+    }
+
     /// Replaces the state by a changed copy and returns whether it did.
     ///
     /// It does not if the state has changed since it was copied.
@@ -149,6 +167,8 @@ impl<R> State<R> {
         let limit = self.plan.limit;
         self.plan.limit = (new.set)(&mut self.rule, new.bounds, limit);
         self.plan = self.plan.held();
+        self.raised = 0;
+        self.highest = self.highest.max(self.plan.limit).min(new.bounds.max());
         if is_another(f64::from(limit), f64::from(self.plan.limit)) {
             self.is_skipping = true;
             self.plan.skip = self.plan.skip.max(skip);
@@ -171,6 +191,10 @@ pub(in crate::concurrency) struct Sampler<R> {
     least: AtomicU64,
     /// The least number of calls in the window; 0 if it may end without any.
     fewest: AtomicU32,
+    /// The number of calls that had ended in the window when a refused call looked last.
+    ended: AtomicU32,
+    /// When a refused call first found that number, in ticks.
+    since: AtomicU64,
     is_claimed: AtomicBool,
     /// The rule and its plan.
     ///
@@ -190,8 +214,10 @@ impl<R> Sampler<R> {
                 least: AtomicU64::new(NO_LEAST),
                 // The first sample begins the window.
                 fewest: AtomicU32::new(1),
+                ended: AtomicU32::new(UNSEEN),
+                since: AtomicU64::new(0),
                 is_claimed: AtomicBool::new(false),
-                state: Guarded::new(State { version: 0, rule, plan, is_skipping: true, planned_at: None, began_at: 0, quiet_since: 0, peak: 0, bounds: None }),
+                state: Guarded::new(State { version: 0, rule, plan, raised: 0, highest: plan.limit, is_skipping: true, planned_at: None, began_at: 0, quiet_since: 0, peak: 0, bounds: None }),
             }
         }
     }
@@ -207,6 +233,16 @@ impl<R: LimitRule> Sampler<R> {
         if PEAK.get(header) < u64::from(in_flight) {
             self.raise(header, in_flight);
         }
+    }
+
+    /// Records that a call was refused under this limit, and raises the limit if no call ends any more.
+    ///
+    /// Only calls that have ended change the limit otherwise. If a limit that fell is filled by calls that hold their slots for
+    /// long, all others would be refused for as long.
+    #[cold]
+    pub(in crate::concurrency) fn refused(&self, limit: u32, clock: &impl Clock, gate: &impl Gate) {
+        self.saw(limit);
+        self.raise_if_stalled(clock, gate);
     }
 
     /// Raises the peak. Out of line: in a window it is called as often as the peak rises.
@@ -324,7 +360,7 @@ impl<R: LimitRule> Sampler<R> {
     ///
     /// Another thread may have changed the plan and put its limit in force before this one does, so it checks again.
     fn set_limit(&self, gate: &impl Gate) {
-        let planned = || self.state.read(|state| state.plan.limit);
+        let planned = || self.state.read(State::limit);
         let mut limit = planned();
         loop {
             gate.set_limit(limit);
@@ -385,6 +421,44 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
+    /// Lets in one call more than are in flight if no call has ended for some time.
+    ///
+    /// The limit does not exceed its highest value so far.
+    #[cold]
+    fn raise_if_stalled(&self, clock: &impl Clock, gate: &impl Gate) {
+        let (now, ticks) = (clock.now(), Ticks::of(clock));
+        if self.stalled_for(now, ticks).is_some_and(|time| time < STALLED) {
+            return;
+        }
+        // Without the claim both words are a guess.
+        let Some(_claim) = Claim::of(&self.is_claimed) else { return };
+        let mut state = self.state.read(|state| *state);
+        let patience = state.rule.baseline().unwrap_or_default().saturating_mul(STALLED_LATENCIES).max(STALLED);
+        let stalled = self.stalled_for(now, ticks);
+        if stalled.is_some_and(|time| time < patience) {
+            return;
+        }
+        // ORDERING: Relaxed, as in `stalled_for`.
+        self.ended.store(self.calls(self.header.load(Ordering::Relaxed)), Ordering::Relaxed);
+        self.since.store(now, Ordering::Relaxed);
+        if stalled.is_none() {
+            return;
+        }
+        // The gate leaves out one call in flight, but here none has ended.
+        state.raised = gate.in_flight().saturating_add(2).min(state.highest);
+        if self.state.write(|current| current.replace(state)) {
+            self.set_limit(gate);
+        }
+    }
+
+    /// Returns the time since a refused call found as many ended calls as now; `None` if none has.
+    fn stalled_for(&self, now: u64, ticks: Ticks) -> Option<Duration> {
+        // ORDERING: Relaxed: only a thread with the claim changes the two words, and they are read again with it. loom-tests:
+        // adaptive::a_stall_lets_one_call_in.
+        let calls = self.calls(self.header.load(Ordering::Relaxed));
+        (self.ended.load(Ordering::Relaxed) == calls).then(|| ticks.elapsed(self.since.load(Ordering::Relaxed), now))
+    }
+
     /// Resets the peak, which was full, so that the next check finds out whether calls are still refused.
     fn be_patient(&self, mut state: State<R>, now: u64, gate: &impl Gate) {
         // ORDERING: Relaxed, as in `raise`.
@@ -437,6 +511,8 @@ impl<R: LimitRule> Sampler<R> {
             since_plan: state.planned_at.map_or(Duration::ZERO, |planned_at| ticks.elapsed(planned_at, now)),
         };
         state.plan = state.rule.next(&window).held();
+        state.raised = 0;
+        state.highest = state.highest.max(state.plan.limit);
         state.planned_at = Some(now);
         state.began_at = now;
         state.quiet_since = now;
@@ -483,6 +559,8 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Moves on to the other bank for `ticks` ticks, and returns the header of the window that is over.
     fn advance(&self, now: u64, ticks: u64, gate: &impl Gate) -> u64 {
+        // ORDERING: Relaxed, as in `stalled_for`.
+        self.ended.store(UNSEEN, Ordering::Relaxed);
         // ORDERING: Relaxed, here and in `end_after`: other holders of the claim see it by the claim, and a sample may go to
         // either bank.
         let mut header = self.header.load(Ordering::Relaxed);

@@ -36,7 +36,7 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
                 Ok(entrant.admitted(now))
             }
             Err(occupancy) => {
-                self.saw(occupancy.limit());
+                self.saw_refusal(occupancy.limit());
                 Err(self.refused(RefusalCause::NoSlot))
             }
         }

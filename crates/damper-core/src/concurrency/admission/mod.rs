@@ -369,6 +369,14 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
         }
     }
 
+    /// Records in an adaptive limit that a call found no slot free under this limit.
+    #[cold]
+    fn saw_refusal(&self, limit: u32) {
+        if let Some(sampler) = &self.sampler {
+            sampler.refused(limit, &self.clock, self);
+        }
+    }
+
     fn now(&self) -> Moment {
         Moment { now: self.clock.now(), needed: self.median.ticks() }
     }

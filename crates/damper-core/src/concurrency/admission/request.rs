@@ -139,9 +139,11 @@ impl Entrant {
     }
 
     /// Returns whether `needed` ticks from `now` are too many.
+    ///
+    /// They are if no time was left when the call arrived, even if the clock has stepped back since.
     #[inline]
     pub(super) fn is_late(&self, now: u64, needed: u64) -> bool {
-        self.end.is_some_and(|end| end.at.has_passed(now.wrapping_add(needed)))
+        self.end.is_some_and(|end| end.left.is_zero() || end.at.has_passed(now.wrapping_add(needed)))
     }
 
     /// Returns whether the call has waited for as long as it may.

@@ -79,7 +79,7 @@ impl<K, R: LimitRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_rule_and_hasher(rule: R, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = AdaptiveLimit::with_rule(rule, clock);
-        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
+        Self::with_template_and_hasher(LimitTemplate::of(prototype), capacity, hasher)
     }
 }
 
@@ -107,7 +107,10 @@ impl<K, R: BoundedRule, C: Clock + Clone, S> KeyedAdaptiveLimit<K, R, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_bounds(&self, bounds: LimitBounds) {
-        self.change(|template| template.0.set_bounds(bounds));
+        self.change_setting(
+            |template| template.prototype.set_bounds(bounds),
+            |template, limit| limit.take_limit_of(&template.prototype),
+        );
     }
 }
 
@@ -201,8 +204,8 @@ impl<K: Hash + Eq, R: LimitRule, C: Clock + Clone, S: BuildHasher> KeyedAdaptive
 }
 
 impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
-    fn alike(&self) -> Self {
-        AdaptiveLimit::alike(self)
+    fn alike(&self, first: &Self) -> Self {
+        AdaptiveLimit::alike(self, first)
     }
 
     fn with_queue(self, places: u16) -> Self {
@@ -221,7 +224,11 @@ impl<R: LimitRule, C: Clock + Clone> PerKey for AdaptiveLimit<R, C> {
         self.status()
     }
 
-    fn take_settings_of(&self, other: &Self) {
-        AdaptiveLimit::take_settings_of(self, other);
+    fn take_limit_of(&self, other: &Self) {
+        self.take_bounds_of(other);
+    }
+
+    fn take_places_of(&self, other: &Self) {
+        self.take_queue_of(other);
     }
 }

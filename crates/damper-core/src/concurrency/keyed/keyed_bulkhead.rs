@@ -72,7 +72,7 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// [`OutOfRange`] as for [`BoundedStore::with_hasher`](crate::BoundedStore::with_hasher).
     pub fn with_clock_and_hasher(limit: u32, capacity: usize, clock: C, hasher: S) -> Result<Self, OutOfRange> {
         let prototype = Bulkhead::with_clock(limit, clock);
-        Self::with_template_and_hasher(LimitTemplate(prototype), capacity, hasher)
+        Self::with_template_and_hasher(LimitTemplate::of(prototype), capacity, hasher)
     }
 }
 
@@ -98,7 +98,10 @@ impl<K, C: Clock + Clone, S> KeyedBulkhead<K, C, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_limit(&self, limit: u32) {
-        self.change(|template| template.0.set_limit(limit));
+        self.change_setting(
+            |template| template.prototype.set_limit(limit),
+            |template, limit| limit.take_limit_of(&template.prototype),
+        );
     }
 }
 
@@ -140,7 +143,7 @@ impl<K: Hash + Eq, C: Clock + Clone, S: BuildHasher> KeyedBulkhead<K, C, S> {
 }
 
 impl<C: Clock + Clone> PerKey for Bulkhead<C> {
-    fn alike(&self) -> Self {
+    fn alike(&self, _: &Self) -> Self {
         Bulkhead::alike(self)
     }
 
@@ -160,8 +163,11 @@ impl<C: Clock + Clone> PerKey for Bulkhead<C> {
         self.status()
     }
 
-    fn take_settings_of(&self, other: &Self) {
+    fn take_limit_of(&self, other: &Self) {
         self.set_limit(other.limit());
+    }
+
+    fn take_places_of(&self, other: &Self) {
         self.take_queue_of(other);
     }
 }

@@ -22,6 +22,7 @@ use crate::store::{Keyed, Template};
 use alloc::borrow::ToOwned;
 use alloc::sync::Arc;
 use core::borrow::Borrow;
+use core::fmt;
 use core::hash::{BuildHasher, Hash};
 
 mod sealed {
@@ -32,7 +33,9 @@ mod sealed {
     /// A limit of which each key can have one.
     pub trait PerKey: Slotted<Wish = Patience, Refusal = BulkheadFull> + Sized {
         /// Returns an unused limit with the settings of this one, which is unused too.
-        fn alike(&self) -> Self;
+        ///
+        /// `first` has the settings of this one before they were changed in use.
+        fn alike(&self, first: &Self) -> Self;
 
         fn with_queue(self, places: u16) -> Self;
 
@@ -42,8 +45,11 @@ mod sealed {
 
         fn current_status(&self) -> BulkheadStatus;
 
-        /// Takes the settings that can change while a limit is in use.
-        fn take_settings_of(&self, other: &Self);
+        /// Takes the limit, or its bounds, if they were changed on the other limit in use.
+        fn take_limit_of(&self, other: &Self);
+
+        /// Takes the number of places of the queue.
+        fn take_places_of(&self, other: &Self);
     }
 }
 
@@ -51,21 +57,35 @@ use sealed::PerKey;
 
 /// The settings of the limits of a [`KeyedBulkhead`] or [`KeyedAdaptiveLimit`].
 #[cfg(feature = "alloc")]
-#[derive(Debug)]
-pub struct LimitTemplate<L>(
+pub struct LimitTemplate<L> {
     /// Holds the settings of all limits, and makes no calls.
-    L,
-);
+    prototype: L,
+    /// Keeps the settings with which the template was created.
+    first: L,
+}
+
+impl<L: PerKey> LimitTemplate<L> {
+    fn of(first: L) -> Self {
+        Self { prototype: first.alike(&first), first }
+    }
+}
+
+impl<L: fmt::Debug> fmt::Debug for LimitTemplate<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LimitTemplate").field(&self.prototype).finish()
+    }
+}
 
 impl<K, L: PerKey> Template<K> for LimitTemplate<L> {
     type Value = L;
 
     fn create(&self, _: &K) -> L {
-        self.0.alike()
+        self.prototype.alike(&self.first)
     }
 
     fn update(&self, limit: &L) {
-        limit.take_settings_of(&self.0);
+        limit.take_limit_of(&self.prototype);
+        limit.take_places_of(&self.prototype);
     }
 }
 
@@ -85,7 +105,10 @@ impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     ///
     /// It works like [`Bulkhead::set_queue`](crate::Bulkhead::set_queue). A key whose queue was changed individually gets this one too.
     pub fn set_queue(&self, places: u16) {
-        self.change(|template| template.0.change_queue(places));
+        self.change_setting(
+            |template| template.prototype.change_queue(places),
+            |template, limit| limit.take_places_of(&template.prototype),
+        );
     }
 
     /// Serves the queues newest first, as [`Bulkhead::newest_first`](crate::Bulkhead::newest_first) does.
@@ -97,8 +120,8 @@ impl<K, L: PerKey, S> Keyed<K, LimitTemplate<L>, S> {
     }
 
     fn with_prototype(self, change: impl FnOnce(L) -> L) -> Self {
-        let (store, LimitTemplate(prototype)) = self.into_parts();
-        Self::in_store(store, LimitTemplate(change(prototype)))
+        let (store, LimitTemplate { prototype, .. }) = self.into_parts();
+        Self::in_store(store, LimitTemplate::of(change(prototype)))
     }
 
     /// Returns the keys and the counts of their limits, without any effect.
@@ -166,8 +189,9 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
     ///
     /// It is in use for as long as you hold it, or a `Weak` of it.
     ///
-    /// A setting that you change on it, such as its limit, holds until it is evicted: an idle limit can be evicted, and the next
-    /// one of its key has the common settings. To resize a key for good, hold its limit.
+    /// A setting that you change on it, such as its limit, holds until the same setting is changed for all keys, or until it is
+    /// evicted: an idle limit can be evicted, and the next one of its key has the common settings. To keep it from eviction, hold
+    /// its limit.
     ///
     /// # Errors
     ///
@@ -179,7 +203,7 @@ impl<K: Hash + Eq, L: PerKey, S: BuildHasher> Keyed<K, LimitTemplate<L>, S> {
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         let limit = self.try_get_or_create(key);
-        limit.ok_or_else(|| BulkheadFull::new(self.template().0.limit(), RefusalCause::StoreFull))
+        limit.ok_or_else(|| BulkheadFull::new(self.template().prototype.limit(), RefusalCause::StoreFull))
     }
 
     /// Returns the counts of this key's limit, if it has one.

@@ -87,7 +87,8 @@ impl Table<ByPlan> {
         let charge = |_: &PlanClock, level, at| ByPlan::charge(plan, level, at, n);
         loop {
             let in_slot = self.book_in_slot(key, clock, charge);
-            if let Some(booked) = in_slot.or_else(|| self.book_shared(key, clock, || Some(plan.class()), charge)) {
+            if let Some(booked) = in_slot.or_else(|| self.book_without_slot(key, clock, || Some(plan.class()), charge))
+            {
                 return booked;
             }
         }
@@ -115,11 +116,13 @@ impl Table<ByPlan> {
         clock: &impl Clock,
     ) {
         self.give_back_taken(key, receipt, clock, |_, level, at, taken_at| {
-            ByPlan::roll_back(plan, level, at, n, taken_at)
+            (ByPlan::roll_back(plan, level, at, n, taken_at), ())
         });
     }
 
-    /// Gives back up to `n` of the tokens of a receipt, even if they were refilled since the take.
+    /// Gives back up to `n` of the tokens of a receipt, and returns how many, rounded up.
+    ///
+    /// It does so even if they were refilled since the take.
     pub(in crate::keyed) fn refund_planned(
         &self,
         key: Fingerprint,
@@ -127,7 +130,11 @@ impl Table<ByPlan> {
         n: u32,
         receipt: Receipt,
         clock: &impl Clock,
-    ) {
-        self.give_back_taken(key, receipt, clock, |_, level, at, _| ByPlan::refund(plan, level, at, n).1);
+    ) -> u32 {
+        let given = self.give_back_taken(key, receipt, clock, |_, level, at, _| {
+            let (given, after) = ByPlan::refund(plan, level, at, n);
+            (after, given)
+        });
+        given.unwrap_or(0)
     }
 }

@@ -272,6 +272,10 @@ impl<A> Table<A> {
 
     /// Vacates all slots and clears all shared words, so that no key owes anything.
     pub(super) fn clear(&self) {
+        // The shared words come first. A key that gets a slot takes its debt in shared words along, so in the other
+        // order a key could take such a debt to a slot that is vacated already. A slot's debt never moves to a shared
+        // word.
+        self.shared.clear_all(&self.tiers);
         for slot in self.slots.iter() {
             let spin_wait = SpinWait::new();
             while slot.owner().is_some() {
@@ -291,7 +295,6 @@ impl<A> Table<A> {
                 spin_wait.spin();
             }
         }
-        self.shared.clear_all(&self.tiers);
     }
 }
 
@@ -375,33 +378,39 @@ impl<A: PerKey> Table<A> {
     /// Gives the tokens of a receipt back to the bucket that they came from, if it still exists.
     ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
-    /// the new word.
-    pub(super) fn give_back_taken(
+    /// the new word, and an answer that this method passes on. The method returns `None` if the bucket is gone.
+    pub(super) fn give_back_taken<T>(
         &self,
         key: Fingerprint,
         Receipt { at: taken_at, tier: taken_in, source }: Receipt,
         clock: &impl Clock,
-        less: impl Fn(&A::Line, u64, u64, u64) -> u64,
-    ) {
+        less: impl Fn(&A::Line, u64, u64, u64) -> (u64, T),
+    ) -> Option<T> {
         let taken_in = usize::from(taken_in);
         match source {
-            Source::Nothing => {}
+            Source::Nothing => None,
             Source::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let less = |line: &A::Line, word, at| Some(less(line, word, at, taken_at));
-                    self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less);
-                });
+                    self.shared.revise::<A, _>(share, &self.tiers, origin, counts, clock, less)
+                })
             }
             Source::Slot(ownership) => {
-                self.visit_slot(key, clock, |slot, seen, line, word, at| {
+                let given = self.visit_slot(key, clock, |slot, seen, line, word, at| {
                     // The position of the take is on the line of the receipt's tier, and means nothing on another line.
                     // If the key has lost its slot since the take, its former bucket is forgotten, and so is its debt.
                     // The key's new bucket does not owe the tokens, so it gets none back.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
-                    (if is_same { less(line, word, at, taken_at) } else { word }, ())
+                    if is_same {
+                        let (after, answer) = less(line, word, at, taken_at);
+                        (after, Some(answer))
+                    } else {
+                        (word, None)
+                    }
                 });
                 self.wake(key);
+                given.flatten()
             }
         }
     }
@@ -507,16 +516,17 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens in a shared word, for a key without a slot, and returns how many.
+    /// Books tokens for a key without a slot, and returns how many.
+    ///
+    /// Under `SharedOverflow` it books them in a shared word. Otherwise it gives the key a free slot, and returns 0 if
+    /// there is none.
     ///
     /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
     /// has to ask for the tier again. `tier` is called with the key's lock held.
     ///
-    /// The method books nothing in these cases:
-    ///
-    /// - It returns 0 if `when_full` is not `SharedOverflow`.
-    /// - It returns `None` if the key has a slot by now, or if `tier` returns `None`.
-    fn book_shared(
+    /// The method books nothing and returns `None` if the key has a slot by now, if `tier` returns `None`, or if
+    /// another thread intervened.
+    fn book_without_slot(
         &self,
         key: Fingerprint,
         clock: &impl Clock,
@@ -527,7 +537,9 @@ impl<A: PerKey> Table<A> {
         self.shared.lock(share).write(|counts| match self.slots.slot_of(key) {
             // Another thread has given the key a slot meanwhile.
             Some(_) => None,
-            None if self.when_full != WhenFull::SharedOverflow => Some(0),
+            None if self.when_full != WhenFull::SharedOverflow => {
+                self.book_in_free_slot(key, share, tier()?, charge, counts, clock)
+            }
             None => Some(self.shared.charge::<A>(share, tier()?, &self.tiers, charge, counts, clock)),
         })
     }
@@ -607,7 +619,9 @@ impl<A: PerKey> Table<A> {
 impl<A: UnderQuota> Table<A> {
     /// Gives back the `n` tokens of a receipt, except those that were refilled since the take.
     pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: Receipt, clock: &impl Clock) {
-        self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| A::roll_back(line, word, at, n, taken_at));
+        self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| {
+            (A::roll_back(line, word, at, n, taken_at), ())
+        });
     }
 
     /// Books `n` tokens of a key that has a slot, and returns how many it booked; `None` without a slot.
@@ -615,15 +629,16 @@ impl<A: UnderQuota> Table<A> {
         self.book_in_slot(key, clock, |line, word, at| A::charge(line, word, at, n))
     }
 
-    /// Books `n` tokens of a key without a slot, and returns what [`book_shared`](Self::book_shared) returns.
-    pub(super) fn charge_shared(
+    /// Books `n` tokens of a key without a slot, and returns what
+    /// [`book_without_slot`](Self::book_without_slot) returns.
+    pub(super) fn charge_without_slot(
         &self,
         key: Fingerprint,
         n: u32,
         clock: &impl Clock,
         tier: impl FnOnce() -> Option<usize>,
     ) -> Option<u32> {
-        self.book_shared(key, clock, tier, |line, word, at| A::charge(line, word, at, n))
+        self.book_without_slot(key, clock, tier, |line, word, at| A::charge(line, word, at, n))
     }
 }
 

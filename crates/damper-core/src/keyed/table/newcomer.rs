@@ -132,15 +132,24 @@ impl<'a> Candidate<'a> {
         };
         let mut origin = Origin::Nothing;
         if after != before {
-            let Some(claim) = self.slot.claim(self.word) else { return disturbed() };
-            if !self.is_taken() {
-                counts.keys = counts.keys.wrapping_add(1);
-            } else if !self.is_idle() {
-                counts.evictions += 1;
-            }
-            origin = Origin::Slot(self.slot, claim.publish(Some(key), tier, after));
+            origin = Origin::Slot(self.slot, self.give_to(key, tier, after, counts)?);
         }
         Some(Ok(D::answer(allowed, Grant { after, at, tier, origin })))
+    }
+
+    /// Gives the slot to `key` with the bucket's word `full`, and returns the slot's word.
+    ///
+    /// It returns `None` if another thread changed the slot.
+    #[expect(clippy::inline_always, reason = "as `take_over`")]
+    #[inline(always)]
+    fn give_to(&self, key: Fingerprint, tier: usize, full: u64, counts: &mut Counts) -> Option<SlotWord> {
+        let Some(claim) = self.slot.claim(self.word) else { return disturbed() };
+        if !self.is_taken() {
+            counts.keys = counts.keys.wrapping_add(1);
+        } else if !self.is_idle() {
+            counts.evictions += 1;
+        }
+        Some(claim.publish(Some(key), tier, full))
     }
 }
 
@@ -273,6 +282,48 @@ impl<A: PerKey> Table<A> {
             } else {
                 self.take_with_debt(candidate, before, key, demand, now, counts)
             }
+        })
+    }
+
+    /// Books tokens for a key that has no slot in a vacant or idle slot, and returns how many.
+    ///
+    /// It returns 0 if there is no such slot, and `None` as [`first_sight`](Self::first_sight) does. The caller holds
+    /// the key's lock.
+    #[cold]
+    pub(super) fn book_in_free_slot(
+        &self,
+        key: Fingerprint,
+        share: Share,
+        tier: usize,
+        charge: impl Fn(&A::Line, u64, u64) -> (u32, u64),
+        counts: &mut Counts,
+        clock: &impl Clock,
+    ) -> Option<u32> {
+        let (tier, under) = self.tiers.at(tier);
+        // Under `EvictLeastIndebted` the key may have spent in shared words.
+        let (may_have_word, home) = self.shared.line(share).glance(share.tag);
+        let may_owe = SharedLines::may_owe(may_have_word, home, counts);
+        let elsewhere =
+            if may_owe { self.shared.elsewhere::<A>(share, tier, &self.tiers, clock) } else { Elsewhere::NOTHING };
+        self.with_best_slot(key, (tier, under), clock, |candidate, now, epoch| {
+            let &Reading { line, at, .. } = now;
+            if candidate.rank == Rank::BUSY {
+                return disturbed();
+            }
+            let idle = A::idle(line, at);
+            let before = if may_owe { self.with_shared_debt(share, idle, elsewhere, now) } else { idle };
+            // All inputs of the decision are read before the epoch is compared, as in `first_sight_locked`.
+            if !under.quota.is_current(epoch) {
+                return disturbed();
+            }
+            if !candidate.is_idle() {
+                return Some(0);
+            }
+            let (booked, after) = charge(line, before, at);
+            if booked > 0 {
+                candidate.give_to(key, tier, after, counts)?;
+            }
+            Some(booked)
         })
     }
 

@@ -240,7 +240,8 @@ impl<A: Envelope> History<A> {
         let (booked, tier) = loop {
             let tier = self.table.slots.slot_of(fingerprint).map_or(own, |(_, word)| word.tier());
             let booked = self.table.charge_in_slot(fingerprint, n, &self.clock);
-            if let Some(booked) = booked.or_else(|| self.table.charge_shared(fingerprint, n, &self.clock, || Some(own)))
+            if let Some(booked) =
+                booked.or_else(|| self.table.charge_without_slot(fingerprint, n, &self.clock, || Some(own)))
             {
                 break (booked, tier);
             }

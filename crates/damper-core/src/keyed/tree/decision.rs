@@ -48,6 +48,8 @@ pub(super) struct Call<'c, P, const LEVELS: usize, const DIMENSIONS: usize> {
     pub(super) buckets: &'c PerWord<Fingerprint, LEVELS, DIMENSIONS>,
     pub(super) plans: &'c P,
     pub(super) costs: [u32; DIMENSIONS],
+    /// Whether it is decided once more, after a refusal that holds no longer.
+    pub(super) is_repeated: bool,
 }
 
 impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: usize> Call<'c, P, LEVELS, DIMENSIONS> {
@@ -147,7 +149,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        let &Call { buckets, plans, costs } = call;
+        let &Call { buckets, plans, costs, is_repeated } = call;
         // If a word may refuse the call, `take` has taken nothing, so there is nothing to give back.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
@@ -180,8 +182,8 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     Some(taken) => Ok(taken),
                     None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
                 };
-                borrows |= !is_guaranteed[dimension];
-                is_guaranteed[dimension] = true;
+                let borrowed = !core::mem::replace(&mut is_guaranteed[dimension], true);
+                borrows |= borrowed;
                 match answer {
                     Ok((fit, of_word)) => {
                         if !level.is_guarantee {
@@ -194,7 +196,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     }
                     Err(denied) => {
                         let was_there = matches!(judged, Judged::Fits(_));
-                        failed = Some(((denied, (place, dimension)), was_there));
+                        failed = Some(((denied, (place, dimension)), was_there, borrowed));
                         break 'words;
                     }
                 }
@@ -202,11 +204,15 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         }
         match failed {
             None => Ok((tightest.permission(plans, borrows), taken)),
-            Some((refused, was_there)) => {
+            Some((refused, was_there, borrowed)) => {
                 self.roll_back(call, taken);
-                // The tokens given back may bring the call within its guarantee again. So the refusal is determined
-                // anew.
-                Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
+                // The tokens given back, or tokens that came meanwhile, may bring the call within its guarantee again.
+                // So the refusal is determined anew. If there is none any more, the one above says nothing about a
+                // guaranteed call: it may even say that the call exceeds the burst, less what is kept.
+                match self.refusal(call) {
+                    None if borrowed && !is_repeated => self.take(&Call { is_repeated: true, ..*call }),
+                    now => Err(self.denied(now.unwrap_or(refused), call, was_there)),
+                }
             }
         }
     }
@@ -263,7 +269,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     #[cold]
     fn roll_back(
         &self,
-        Call { buckets, plans, costs }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+        Call { buckets, plans, costs, .. }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
     ) {
         for (level, taken) in taken.into_iter().enumerate().rev() {

@@ -42,8 +42,11 @@ use core::marker::PhantomData;
 use decision::Call;
 use lines::Lines;
 
-/// 2^64 divided by the golden ratio. Its multiples give a key a different bucket in each dimension.
-const MIXER: u64 = 0x9E37_79B9_7F4A_7C15;
+/// An odd factor, whose multiples give a key a different bucket in each dimension.
+///
+/// Any odd number of 64 random bits would do, except the one by which [`Fingerprint`] replaces a hash of 0. With that
+/// one, a key with this hash would have one bucket for the first two dimensions.
+const MIXER: u64 = 0xD1B5_4A32_D192_ED03;
 
 /// The [`Level::kept`] that keeps a whole burst for guaranteed calls. Its unit is 2^-31 bursts.
 const KEPT_IN_FULL: u32 = 1 << 31;
@@ -205,7 +208,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
         if let Some(denied) = self.held_up(&call) {
             return Err(denied);
         }
@@ -214,7 +217,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the answer that [`check`](Self::check) would give now, and takes nothing.
     pub fn forecast(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Forecast<TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
         let refused = || Some(self.denied(self.refusal(&call)?, &call, false));
         self.held_up(&call).or_else(refused).into()
     }

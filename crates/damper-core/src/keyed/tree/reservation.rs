@@ -37,6 +37,22 @@ mod sealed {
     }
 }
 
+/// The part of a call's costs that a word of its path gave.
+#[derive(Debug)]
+enum PathWord {
+    /// The call's plan has no limit, so it took nothing.
+    Unlimited,
+    /// The word is a guarantee from which the call took nothing, because it borrowed.
+    Borrowed,
+    Taken(TakenWord),
+}
+
+impl PathWord {
+    fn taken(&self) -> Option<&TakenWord> {
+        if let Self::Taken(word) = self { Some(word) } else { None }
+    }
+}
+
 /// A word of the path that the settlement of a reservation may change.
 #[derive(Debug)]
 struct TakenWord {
@@ -50,7 +66,7 @@ struct TakenWord {
 /// The costs that a call took from the words of its path.
 #[derive(Debug)]
 pub struct TakenPath<const LEVELS: usize, const DIMENSIONS: usize> {
-    words: PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>,
+    words: PerWord<PathWord, LEVELS, DIMENSIONS>,
     /// The tick at which the costs were taken.
     since: u64,
 }
@@ -63,7 +79,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Settl
 
     fn release(&self, taken: &Self::Taken) {
         for (level, taken) in self.levels.iter().zip(&taken.words) {
-            for word in taken.iter().flatten() {
+            for word in taken.iter().filter_map(PathWord::taken) {
                 level.unsettled(word.bucket).release(word.counted);
             }
         }
@@ -124,7 +140,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<(TreeAllowed, TakenPath<LEVELS, DIMENSIONS>), TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
         self.held_up(&call).map_or_else(|| self.take_to_settle(&call), Err)
     }
 }
@@ -147,14 +163,16 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
                 let (bucket, plan, cost) =
                     (call.buckets[level][dimension], *call.plan(level, dimension), call.costs[dimension]);
-                // A word with a cost of 0 is kept, because the settlement may charge it. If the call has a cost but no
-                // receipt, the word is a guarantee from which it took nothing, because it borrowed.
-                if plan.is_unlimited() || receipt.is_none() && cost > 0 {
-                    return None;
+                if plan.is_unlimited() {
+                    return PathWord::Unlimited;
+                }
+                // A word with a cost of 0 has no receipt either. It is kept, because the settlement may charge it.
+                if receipt.is_none() && cost > 0 {
+                    return PathWord::Borrowed;
                 }
                 let word = self.levels[level].unsettled(bucket);
                 let counted = self.bounds.count(word, cost, plan.burst(), since);
-                Some(TakenWord { bucket, plan, receipt, counted })
+                PathWord::Taken(TakenWord { bucket, plan, receipt, counted })
             })
         });
         Ok((allowed, TakenPath { words, since }))
@@ -192,7 +210,8 @@ where
     /// - A guarantee gets back at most as many tokens as the next level.
     ///
     /// Tokens that were used beyond the costs are booked as debt, even if they are guaranteed to another key. The debt
-    /// is at most [`Quota::max_debt`](crate::Quota::max_debt).
+    /// is at most [`Quota::max_debt`](crate::Quota::max_debt). They are lost if the bucket has no slot and can get none,
+    /// as [`KeyedLimiter::charge`](crate::KeyedLimiter::charge) says.
     pub fn settle(mut self, used: [u32; DIMENSIONS]) {
         let tree = &*self.tree;
         let mut gives_back = false;
@@ -205,18 +224,25 @@ where
             for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
                 let of_next = core::mem::replace(most, u32::MAX);
                 let limit = if level.is_guarantee { of_next } else { u32::MAX };
-                let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
+                let TakenWord { bucket, plan, receipt, counted } = match taken {
+                    PathWord::Unlimited => continue,
+                    PathWord::Borrowed => {
+                        *most = 0;
+                        continue;
+                    }
+                    PathWord::Taken(word) => word,
+                };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
                         let unused = unused.min(counted.tokens(plan.burst())).min(limit);
-                        *most = unused;
+                        *most = 0;
                         if unused > 0
                             && is_alive
                             && let Some(receipt) = receipt.take()
                         {
                             gives_back = true;
-                            level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
+                            *most = level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
                         }
                     }
                 }
@@ -224,8 +250,9 @@ where
         }
         if gives_back {
             let taken = self.taken.words.iter().enumerate();
-            let buckets = taken
-                .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
+            let buckets = taken.flat_map(|(level, words)| {
+                words.iter().filter_map(PathWord::taken).map(move |word| Bucket::new(level, word.bucket))
+            });
             tree.lines.wake(buckets, now);
         }
         // `self` is dropped here, after the refunds. Until now the reservation has counted as unsettled.

@@ -218,6 +218,17 @@ proptest! {
         prop_assert_eq!(ByPlan::replanned(&old, &new, replanned, at), replanned);
     }
 
+    /// A roll-back leaves a debt alone that was converted to another plan, and is refilled at another rate.
+    #[test]
+    fn a_roll_back_after_a_change_of_plans_gives_nothing_back(old in plans(), new in plans(), at in sized(59)) {
+        let (old, new) = (old.tagged(NonZeroU8::MIN), new.tagged(NonZeroU8::MAX));
+        prop_assume!(old.quota().burst_size() > 0);
+        let (level, _) = ByPlan::take(&old, ByPlan::idle_at(at), at, 1, 0).expect("a full bucket has a token");
+        let replanned = ByPlan::replanned(&old, &new, level, at);
+        prop_assert_eq!(ByPlan::roll_back(&old, replanned, at, 1, at), replanned);
+        prop_assert_eq!(ByPlan::owed_beats(ByPlan::roll_back(&old, level, at, 1, at), at), 0);
+    }
+
     /// Changing the plan without `replan` gives at most the excess that `planned_level` states.
     #[test]
     fn a_change_of_plans_exceeds_by_its_bound(one in plans(), two in plans(), start in sized(59), gap in any::<u64>()) {

@@ -248,11 +248,16 @@ impl TokenLine {
         }
         let after = Self::debt(word, at) + self.units(n);
         let deepest = self.timeline.units(self.timeline.deepest_debt());
-        if after > deepest {
-            return Err(TakeError::Short(after - deepest));
-        }
         let wait = self.timeline.wait(after.saturating_sub(self.full));
-        if wait > longest { Err(TakeError::Later(wait.less(longest))) } else { Ok(at.wrapping_add(after)) }
+        if after > deepest {
+            // The same call succeeds once the debt leaves room for it, and its wait is within `longest`.
+            let room = self.timeline.wait(after - deepest);
+            Err(TakeError::Later(room.max(wait.less(longest))))
+        } else if wait > longest {
+            Err(TakeError::Later(wait.less(longest)))
+        } else {
+            Ok(at.wrapping_add(after))
+        }
     }
 
     /// Returns the wait from the position `at` until the bucket is no longer below empty.

@@ -160,12 +160,14 @@ impl TokenBucket {
     }
 
     /// Takes up to `most` tokens, but none if fewer than `least` are available.
-    pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<u32, Denied> {
+    ///
+    /// It also returns whether the bucket owes the tokens now. A quota without a limit gives tokens without taking any.
+    pub(super) fn take_between(&self, least: u32, most: u32, clock: &impl Clock) -> Result<(u32, bool), Denied> {
         self.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| match line.take_up_to(word, at, most) {
-            (taken, after) if taken >= least && after != word => Step::Put(after, Ok(taken)),
+            (taken, after) if taken >= least && after != word => Step::Put(after, Ok((taken, true))),
             (taken, _) => match line.take(word, at, least) {
                 // The call asked for no tokens, or there is no limit.
-                Ok(_) => Step::Keep(Ok(taken)),
+                Ok(_) => Step::Keep(Ok((taken, false))),
                 Err(_) => seen.deny(clock, least),
             },
         })

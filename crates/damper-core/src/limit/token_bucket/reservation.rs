@@ -19,6 +19,8 @@ pub struct Reservation<L: LimiterRef<Algorithm = TokenBucket>> {
     /// The bucket's word after the reservation, or the position at the clock's reading if it took nothing.
     word: u64,
     n: u32,
+    /// Whether the reservation took its tokens from the bucket. A quota without a limit takes none.
+    has_taken: bool,
 }
 
 /// The result of an attempt to give back a reservation's unused tokens.
@@ -38,15 +40,15 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// Takes `n` tokens from the bucket if they become available within `longest`. `None` sets no bound.
     pub(crate) fn new(limiter: L, n: u32, longest: Option<Duration>) -> Result<Self, Denied> {
         let (bucket, clock) = limiter.limiter().parts();
-        let word = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
+        let (word, has_taken) = bucket.word.decide(clock, |seen @ &Observed { ref line, word, at, .. }| {
             let longest = longest.map_or(Ticks::NEVER, |longest| Ticks::within(longest, line.frequency()));
             match line.reserve(word, at, n, longest) {
-                Ok(after) if after == word => Step::Keep(Ok(at)),
-                Ok(after) => Step::Put(after, Ok(after)),
+                Ok(after) if after == word => Step::Keep(Ok((at, false))),
+                Ok(after) => Step::Put(after, Ok((after, true))),
                 Err(error) => seen.deny_for(clock, error),
             }
         })?;
-        Ok(Self { limiter, word, n })
+        Ok(Self { limiter, word, n, has_taken })
     }
 
     /// Returns the time from now until the tokens may be used.
@@ -81,6 +83,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// - Before the tokens are [ready](Self::ready_in), unused tokens do not exist yet and cannot go to others. They
     ///   are given back only if nothing was taken since the reservation, as [`cancel`](Self::cancel) does. Otherwise
     ///   they count as used.
+    /// - A reservation under a quota without a limit took nothing. It gives nothing back, also after the quota changed.
     ///
     /// # Examples
     ///
@@ -99,6 +102,8 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// ```
     pub fn settle(self, used: u32) {
         let (bucket, clock) = self.limiter.limiter().parts();
+        // Tokens that were not taken count as used, so that none of them is given back.
+        let used = if self.has_taken { used } else { used.max(self.n) };
         let unused = self.n.saturating_sub(used);
         if unused == 0 || self.withdraw(unused) == Withdrawal::Ready {
             bucket.settle(self.n, used, clock);
@@ -114,7 +119,7 @@ impl<L: LimiterRef<Algorithm = TokenBucket>> Reservation<L> {
     /// The limiter keeps its bound even if the caller has used the tokens that it cancels. To give back tokens that
     /// have become available and were not used, call [`settle(0)`](Self::settle).
     pub fn cancel(self) -> bool {
-        self.n > 0 && self.withdraw(self.n) == Withdrawal::Withdrawn
+        self.has_taken && self.withdraw(self.n) == Withdrawal::Withdrawn
     }
 
     /// Gives back `unused` tokens, if they are not available yet and no others were taken since.

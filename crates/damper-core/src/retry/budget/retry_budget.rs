@@ -53,8 +53,9 @@ const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 /// reserve + floor · T + ratio · (calls that began in T and in one ttl before)
 /// ```
 ///
-/// across all threads, plus [one free retry](crate::retry::Failure::unprocessed) for each call that never reached the
-/// server. So a server that fails under its load receives at most that part of it again. A busy client can retry
+/// across all threads, plus the free retries of calls that never reached the server. Each such call has at most one as
+/// [unprocessed](crate::retry::Failure::unprocessed) and one as [transparent](crate::retry::Failure::transparent), which
+/// comes last. So a server that fails under its load receives at most that part of it again. A busy client can retry
 /// failures at once, as with Finagle's `RetryBudget` and tower's `TpsBudget`, which are similar. An idle client has the
 /// reserve.
 ///
@@ -87,7 +88,7 @@ const _: () = assert!(DEPOSIT.end() == u64::BITS, "fields must tile the word");
 ///
 /// Slices of half a ttl repeat after 16,384 slices (22 hours with the default). After exactly that long without a call,
 /// give or take 16 slices, old deposits apply again. A slice holds 33,554 retries, and further deposits are dropped. A thread that is descheduled for more than 16 slices between reading the clock and depositing may clear
-/// other deposits.
+/// other deposits. So may one that is descheduled there while the ttl changes.
 #[derive(Debug)]
 pub struct RetryBudget<C = DefaultClock> {
     word: AtomicU64,
@@ -189,9 +190,9 @@ impl<C: Clock> RetryBudget<C> {
 impl<C: Clock> RetryBudget<C> {
     /// Changes the settings while the budget is in use.
     ///
-    /// Deposits that calls have made stay. While the change is made, calls may deposit by the old ratio. If the ttl or the ratio
-    /// changes, the bound on the retries of an interval is that of the longer ttl and the higher ratio until the deposits from before
-    /// the change have expired. The reserve changes as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) changes a burst.
+    /// Deposits that calls have made stay. While the change is made, calls may deposit by the old ratio, and withdraw only from the
+    /// reserve. If the ttl or the ratio changes, the bound on the retries of an interval is that of both ttls together and the higher
+    /// ratio until the deposits from before the change have expired. The reserve changes as [`RateLimiter::set_quota`](crate::RateLimiter::set_quota) changes a burst.
     ///
     /// # Errors
     ///
@@ -214,9 +215,43 @@ impl<C: Clock> RetryBudget<C> {
     /// ```
     pub fn set_config(&self, config: RetryBudgetConfig) -> Result<(), SetQuotaError> {
         self.bucket.set_quota(config.bucket(1), &self.clock)?;
-        // ORDERING: Relaxed, as in `rates`.
-        self.rates.store(rates_of(&config), Ordering::Relaxed);
+        let (old, new) = (self.rates(), rates_of(&config));
+        // ORDERING: Relaxed, here and below, as in `rates` and `update`.
+        if HALF_TTL.get(old) == HALF_TTL.get(new) {
+            self.rates.store(new, Ordering::Relaxed);
+            return Ok(());
+        }
+        // The slices get other numbers. Under these the deposits would be too old or too new, so they are set aside meanwhile.
+        let deposits = Deposits::at(self.slice(old), self.word.swap(0, Ordering::Relaxed));
+        self.rates.store(new, Ordering::Relaxed);
+        self.put_back(deposits);
         Ok(())
+    }
+
+    /// Puts deposits back that were set aside, and stamps all with the present slice of the ttl in force.
+    fn put_back(&self, Deposits { mut previous, mut current, .. }: Deposits) {
+        loop {
+            let rates = self.rates();
+            let slice = self.slice(rates);
+            // ORDERING: Relaxed, as in `update`.
+            let mut word = self.word.load(Ordering::Relaxed);
+            loop {
+                // Other threads have made these meanwhile, under either number of the slice.
+                let all = Deposits {
+                    slice,
+                    previous: (PREVIOUS.get(word) + previous).min(PREVIOUS.max()),
+                    current: (CURRENT.get(word) + current).min(CURRENT.max()),
+                };
+                match self.word.compare_exchange_weak(word, all.word(), Ordering::Relaxed, Ordering::Relaxed) {
+                    Ok(_) => break,
+                    Err(present) => word = present,
+                }
+            }
+            if self.rates() == rates {
+                return;
+            }
+            (previous, current) = (0, 0);
+        }
     }
 
     /// Returns how many retries could be made now, for dashboards. Takes nothing.

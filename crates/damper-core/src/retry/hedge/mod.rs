@@ -259,8 +259,11 @@ impl<C: Clock, B: Budget, V> Hedge<C, B, V> {
         HedgeStatus::new(count(made), count(over_allowance), count(over_budget), self.delay(), self.median())
     }
 
-    /// Returns the median of the recent latency, if it is known.
+    /// Returns the median of the recent latency, if it is known and the delay follows it.
     fn median(&self) -> Option<Duration> {
+        if self.config.fixed_delay().is_some() {
+            return None;
+        }
         match self.latencies.get()?.median() {
             0 => None,
             micros => Some(Duration::from_micros(micros)),

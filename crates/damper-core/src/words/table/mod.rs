@@ -61,7 +61,8 @@ const SET: usize = if IS_MODEL { 1 } else { 4 };
 /// [`max_debt`](crate::Quota::max_debt), 39 hours at most. The debt of ten bursts that a quota has by default is cut to that.
 ///
 /// Two keys share a bucket if their fingerprints and one of their sets are equal: a newcomer meets such a key with a probability of
-/// 8 in 2^22. Instants circle after 6.5 days, so a key that was idle for exactly so long may be refused for the time of one refill.
+/// 8 in 2^22. Instants circle after 6.5 days, so a key that was idle for exactly so long may be refused. That lasts at most as long
+/// as a burst and the [`max_debt`](crate::Quota::max_debt) take to be refilled, rounded up to a power of two.
 ///
 /// All processes have the same plan: a debt that is deeper than the plan allows counts as old. [`Header`](super::Header) makes sure of it.
 ///
@@ -223,8 +224,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     /// Returns the number of keys with less than a full bucket, which is a look at every slot.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        let at = self.now();
-        self.slots.iter().filter(|slot| self.is_in_use(slot, at)).count()
+        self.slots.iter().filter(|slot| self.is_in_use(slot)).count()
     }
 
     /// Returns the number of slots.
@@ -255,24 +255,33 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     /// Returns that bucket if none of the key's candidates has room for it.
     fn bucket_without_a_slot(&self, key: &K, candidates: &Candidates) -> Option<WordLimiter<'a, &C>> {
         let bucket = self.shared_bucket(key)?;
-        let at = self.now();
-        let is_in_use = |candidate| self.is_in_use(&self.slots[candidates.slot(candidate)], at);
+        let is_in_use = |candidate| self.is_in_use(&self.slots[candidates.slot(candidate)]);
         (0..candidates.count).all(is_in_use).then_some(bucket)
     }
 
     /// Returns whether a slot belongs to a key with less than a full bucket.
-    fn is_in_use(&self, slot: &AtomicU64, at: u64) -> bool {
+    fn is_in_use(&self, slot: &AtomicU64) -> bool {
         // ORDERING: Relaxed: no decision about a slot depends on it.
         let word = Slot(slot.load(Ordering::Relaxed));
-        !word.is_vacant() && !word.is_provisional() && !self.is_full(word.level(), at)
+        !word.is_vacant() && !word.is_provisional() && !self.is_full(word.level())
     }
 
     fn now(&self) -> u64 {
         self.line.timeline().position(self.clock.now())
     }
 
-    fn is_full(&self, level: u64, at: u64) -> bool {
-        SlotLevel::owed_beats(SlotLevel::healed(&self.line, level, at, &self.clock), at) == 0
+    /// Returns whether the bucket of a level that was loaded before is full.
+    fn is_full(&self, level: u64) -> bool {
+        self.owed_beats(level) == 0
+    }
+
+    /// Returns what the bucket of a level that was loaded before owes.
+    ///
+    /// The clock is read here, after the level was loaded. By an earlier reading, a level that another process wrote
+    /// since could seem too far ahead to be a debt.
+    fn owed_beats(&self, level: u64) -> u64 {
+        let at = self.now();
+        SlotLevel::owed_beats(SlotLevel::healed(&self.line, level, at, &self.clock), at)
     }
 
     /// Applies `decide` to the key's level, and gives the key a slot if it has none and a level to keep.
@@ -358,7 +367,7 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
                 // other's candidates after it, so at least one of them finds the other. loom-tests: words::newcomers_get_one_slot.
                 fence(Ordering::SeqCst);
             }
-            if let Some(arrival) = newcomer.found(found, |level| self.is_full(level, at)) {
+            if let Some(arrival) = newcomer.found(found, |level| self.is_full(level)) {
                 return arrival;
             }
         }
@@ -367,11 +376,9 @@ impl<'a, K: Hash + ?Sized, C: Clock> WordTable<'a, K, C> {
     /// Returns the refusal of a key without a slot: until the first of its candidates is full.
     #[cold]
     fn no_slot(&self, candidates: &Candidates) -> Denied {
-        let at = self.now();
         let owed = (0..candidates.count).map(|candidate| {
             // ORDERING: Relaxed: the value is only shown.
-            let word = Slot(self.slots[candidates.slot(candidate)].load(Ordering::Relaxed));
-            SlotLevel::owed_beats(SlotLevel::healed(&self.line, word.level(), at, &self.clock), at)
+            self.owed_beats(Slot(self.slots[candidates.slot(candidate)].load(Ordering::Relaxed)).level())
         });
         let wait = self.line.wait(owed.min().unwrap_or(0).max(1));
         Denied::counted_by(self.line.frequency(), 0, wait, wait)

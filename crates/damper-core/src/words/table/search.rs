@@ -324,7 +324,7 @@ impl<W: Way> World<W> {
             At::Comes => At::Goes(W::start(key, self.now, number as u64), self.now),
             At::Goes(mut way, reading) => {
                 let word = self.access(way.access());
-                match way.found(word, |level| level <= reading) {
+                match way.found(word, |level| level <= self.now) {
                     None => At::Goes(way, reading),
                     Some(End::Arrived(Arrival::InSlot(candidate, word))) => At::Reads(candidate, word),
                     Some(End::Arrived(Arrival::Disturbed)) => At::Comes,

@@ -56,6 +56,40 @@ fn limit_in_full_use_shrinks_while_calls_are_slow() {
     assert!(limit.limit() < 20, "{limit:?}");
 }
 
+/// Twelve calls hold their slots for good, and the others fill a limit of 20.
+///
+/// Measurements at half of the limit or less cannot end by calls then.
+#[test]
+fn slots_beside_calls_that_never_end_are_served_on() {
+    fn serves<R: LimitRule>(rule: R) {
+        let clock = ManualClock::new();
+        let limit = AdaptiveLimit::with_rule(rule, &clock);
+        calls(&limit, &clock, 5, 10 * MS, 5);
+        let held: Vec<_> = (0..12).map(|_| limit.try_acquire().unwrap()).collect();
+        let (mut lowest, mut idle, mut longest_idle, mut idle_in_all) = (limit.limit(), 0, 0, 0);
+        for _ in 0..600_000 / 14 {
+            let permits: Vec<_> = std::iter::from_fn(|| limit.try_acquire().ok()).collect();
+            idle = if permits.is_empty() { idle + 14 } else { 0 };
+            longest_idle = longest_idle.max(idle);
+            idle_in_all += u64::from(permits.is_empty()) * 14;
+            lowest = lowest.min(limit.limit());
+            clock.advance(14 * MS);
+            permits.into_iter().for_each(BulkheadPermit::success);
+        }
+        assert!(lowest <= 12, "no measurement was filled by the held calls: {lowest}");
+        assert!(longest_idle <= 11_000, "no call was served for {longest_idle} ms");
+        assert!(idle_in_all <= 600_000 / 2, "no call was served for {idle_in_all} ms in all");
+        drop(held);
+    }
+    let bounds = LimitBounds::new(1, 20).unwrap();
+    serves(ProbedGradient::new(bounds));
+    #[cfg(feature = "compared")]
+    {
+        serves(Vegas::new(bounds));
+        serves(Gradient2::new(bounds));
+    }
+}
+
 /// Many calls wait and no new ones arrive. Each completion starts the next one.
 #[test]
 fn calls_from_the_queue_count_towards_reaching_the_limit() {

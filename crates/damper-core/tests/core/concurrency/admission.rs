@@ -886,6 +886,46 @@ async fn future_gives_up_at_its_deadline_and_work_is_ended() {
     assert_eq!(gate.in_flight(), 0);
 }
 
+/// Twelve calls hold their slots for good, and the others fill a limit of 20, which a probe halves.
+#[test]
+fn gate_serves_on_beside_calls_that_never_end() {
+    let clock = ManualClock::new();
+    let gate = Admission::with_clock(LimitBounds::new(1, 20).unwrap(), &clock);
+    let held: Vec<_> = (0..12).map(|_| gate.try_acquire(REQUEST).unwrap()).collect();
+    let (mut lowest, mut idle) = (20, 0);
+    for _ in 0..60_000 / 14 {
+        let permits: Vec<_> = std::iter::from_fn(|| gate.try_acquire(REQUEST).ok()).collect();
+        idle = if permits.is_empty() { idle + 14 } else { 0 };
+        assert!(idle <= 11_000, "no call was served for {idle} ms at a limit of {}", gate.limit());
+        lowest = lowest.min(gate.limit());
+        clock.advance(14 * MS);
+        permits.into_iter().for_each(AdmissionPermit::success);
+    }
+    assert!(lowest <= 12, "there was no probe");
+    drop(held);
+}
+
+/// A clock that is a tick earlier with every reading.
+struct Backwards(AtomicU32);
+
+impl Clock for Backwards {
+    fn now(&self) -> u64 {
+        self.0.fetch_sub(1, Ordering::Relaxed).into()
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+#[test]
+fn call_without_time_left_is_refused_though_the_clock_steps_back() {
+    let gate = Admission::fixed_with_clock(1, Backwards(AtomicU32::new(1_000)));
+    let late = REQUEST.by(&Deadline::with_clock(Duration::ZERO, &ManualClock::new()));
+    let refused = gate.try_acquire(late).map(drop).unwrap_err();
+    assert_eq!(refused.cause(), RefusalCause::Late);
+}
+
 #[test]
 fn bounds_of_an_adaptive_gate_change_while_it_is_used() {
     let gate = Admission::new(LimitBounds::new(1, 100).unwrap());

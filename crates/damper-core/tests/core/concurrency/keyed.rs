@@ -397,6 +397,34 @@ fn limit_of_all_keys_replaces_that_of_one_key_and_applies_to_new_keys() {
     drop(permits);
 }
 
+/// The queue is that of all keys, and so is the limit, unless one was changed for a key since.
+#[test]
+fn setting_of_a_key_holds_until_the_same_one_is_changed_for_all() {
+    let tenants = KeyedBulkhead::<u32>::new(1, 16).unwrap().queue(1);
+    let tenant = tenants.get_or_create(&1).unwrap();
+    tenant.set_limit(9);
+    tenants.set_queue(2);
+    assert_eq!((tenant.limit(), tenant.places()), (9, 2));
+    tenant.set_queue(3);
+    tenants.set_limit(4);
+    assert_eq!((tenant.limit(), tenant.places()), (4, 3));
+    let other = tenants.get_or_create(&2).unwrap();
+    assert_eq!((other.limit(), other.places()), (4, 2));
+
+    let bounds = |min, max| LimitBounds::new(min, max).unwrap();
+    let hosts = KeyedAdaptiveLimit::<u32>::new(bounds(1, 50), 16).unwrap().queue(1);
+    hosts.set_bounds(bounds(1, 15));
+    let host = hosts.get_or_create(&1).unwrap();
+    host.set_bounds(bounds(5, 9));
+    hosts.set_queue(2);
+    assert_eq!((host.limit(), host.places()), (9, 2));
+    host.set_queue(3);
+    hosts.set_bounds(bounds(1, 5));
+    assert_eq!((host.limit(), host.places()), (5, 3));
+    let other = hosts.get_or_create(&2).unwrap();
+    assert_eq!((other.limit(), other.places()), (5, 2));
+}
+
 /// A service that is switched off for all keys refuses new ones too.
 #[test]
 fn limit_of_zero_applies_to_new_keys() {
@@ -415,6 +443,8 @@ fn bounds_of_all_keys_hold_for_later_ones() {
     assert_eq!([1, 2].map(|host| hosts.get_or_create(&host).unwrap().limit()), [50; 2]);
     hosts.set_bounds(LimitBounds::new(1, 5).unwrap());
     assert_eq!([1, 2, 3].map(|host| hosts.get_or_create(&host).unwrap().limit()), [5; 3]);
+    hosts.set_bounds(LimitBounds::new(1, 100).unwrap());
+    assert_eq!(hosts.get_or_create(&4).unwrap().limit(), 20, "where the first limit began");
     assert!(format!("{hosts:?}").starts_with("Keyed { template: LimitTemplate(AdaptiveLimit {"));
 }
 

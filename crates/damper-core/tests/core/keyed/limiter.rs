@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::net::IpAddr;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -376,6 +377,49 @@ fn deny_new_refuses_newcomers_until_a_slot_is_idle() {
     clock.advance(Duration::from_secs(1));
     assert_eq!(limits.check(&4).unwrap().remaining(), 4, "the first key's bucket is full, so it gave up its slot");
     assert_eq!((limits.len(), limits.evictions()), (4, 0), "no debt was evicted");
+}
+
+/// A charge gives a new key a slot that is free, and books nothing if there is none.
+#[test]
+fn charge_of_a_new_key_takes_only_a_free_slot() {
+    for when_full in [WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let clock = ManualClock::new();
+        let quota = Quota::per_second(1).burst(5);
+        let builder = KeyedLimiter::<u64>::builder(quota).capacity(2).when_full(when_full);
+        let limits = builder.clock(&clock).build().unwrap();
+        for key in 0..4 {
+            assert_eq!((limits.charge(&key, 3), limits.peek(&key).used()), (3, 3), "{when_full:?}");
+        }
+        assert_eq!((limits.charge(&4, 3), limits.len()), (0, 4));
+        clock.advance(Duration::from_secs(3));
+        assert_eq!((limits.charge(&4, 0), limits.peek(&0).remaining(), limits.len()), (0, 5, 4));
+        assert_eq!((limits.charge(&4, 7), limits.peek(&4).used(), limits.peek(&4).debt()), (7, 5, 2));
+        assert_eq!((limits.len(), limits.evictions(), limits.refused_newcomers()), (4, 0, 0));
+    }
+}
+
+/// A key that overflowed gets a slot while the table is cleared. It does not take its debt along.
+#[test]
+fn clear_forgets_debts_of_keys_that_get_a_slot_meanwhile() {
+    let clock = ManualClock::new();
+    let limits = aimed(Quota::per_hour(100), 3_000, &clock);
+    let keys = || (1..9_000_u64).map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    for _ in 0..20 {
+        keys().for_each(|key| _ = limits.check_n(&key, 100));
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                limits.clear();
+            });
+            start.wait();
+            // A reservation may go into debt. So a key that owes a burst gets a slot all the same.
+            keys().for_each(|key| _ = limits.reserve(&key, 1));
+        });
+        // The reservations alone leave nearly all of a burst, also where some keys share a bucket.
+        assert_eq!(keys().find(|key| limits.peek(key).remaining() < 50), None);
+        limits.clear();
+    }
 }
 
 /// Calls that always or never succeed get the same result without a slot.

@@ -300,6 +300,48 @@ fn a_newcomer_without_a_slot_is_not_contended() {
     assert_eq!((denied.level(), denied.is_contended()), (1, false));
 }
 
+/// A settlement charges a bucket without a slot too, whatever the table does when it is full.
+#[test]
+fn an_excess_is_booked_in_a_bucket_without_a_slot() {
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let builder = QuotaTree::<u64, 1, 2>::builder(["user"], ["requests", "tokens"]).capacities([64]);
+        let tree = builder.when_full(when_full).clock(ManualClock::new()).build().unwrap();
+        let plan = plan(Quota::per_minute(1_000));
+        let path = [(&1, [&plan, &plan])];
+        tree.reserve(&path, [1, 0]).unwrap().settle([1, 700]);
+        assert_eq!(tree.peek(&path)[0].map(|usage| usage.used()), [1, 700], "{when_full:?}");
+        assert!(tree.check(&path, [0, 301]).is_err());
+    }
+}
+
+/// Every hash has a bucket for each dimension.
+///
+/// That includes the hash 0, for which the table takes another number.
+#[test]
+fn the_dimensions_of_any_hash_are_separate() {
+    struct Zero;
+    impl std::hash::Hasher for Zero {
+        fn write(&mut self, _: &[u8]) {}
+        fn finish(&self) -> u64 {
+            0
+        }
+    }
+    #[derive(Clone, Copy)]
+    struct ToZero;
+    impl std::hash::BuildHasher for ToZero {
+        type Hasher = Zero;
+        fn build_hasher(&self) -> Zero {
+            Zero
+        }
+    }
+    let builder = QuotaTree::<u64, 1, 3>::builder(["user"], ["requests", "tokens", "bytes"]);
+    let tree = builder.clock(ManualClock::new()).hasher(ToZero).build().unwrap();
+    let plan = plan(Quota::per_hour(10));
+    let path = [(&1, [&plan, &plan, &plan])];
+    tree.check(&path, [3, 0, 5]).unwrap();
+    assert_eq!(tree.peek(&path)[0].map(|usage| usage.used()), [3, 0, 5]);
+}
+
 #[test]
 fn levels_say_how_full_they_are() {
     let tree = tree(&Arc::default());

@@ -4,12 +4,13 @@ use crate::models::cases::cases;
 use crate::models::part_of::part_of;
 use damper::limit::ByPlan;
 use damper::time::Seed;
-use damper::{KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
+use damper::{Clock, KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::future::{Future, pending};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -143,6 +144,68 @@ fn a_guarantee_gives_back_no_more_than_the_next_level() {
     tree.reserve(&greedy, [5]).unwrap().settle([0]);
     assert!(tree.reserve(&greedy, [5]).is_err(), "the guarantee was used");
     assert!(!tree.check(&modest, [5]).unwrap().is_borrowed());
+}
+
+/// A guarantee gets back nothing if the next level is full already.
+#[test]
+fn a_guarantee_gives_back_only_what_the_next_level_has_room_for() {
+    let (tree, clock) = tree(Some(0.2));
+    let (all, own) = (plan(Quota::per_second(100)), plan(Quota::per_hour(1).burst(5)));
+    let path = [(&1, [&own]), (&0, [&all])];
+    let call = tree.reserve(&path, [5]).unwrap();
+    clock.advance(Duration::from_millis(30));
+    call.settle([0]);
+    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [2, 100]);
+}
+
+/// A guarantee gets back nothing if the call borrowed past the guarantee of the next level.
+#[test]
+fn a_guarantee_of_a_guarantee_that_was_borrowed_past_gets_nothing_back() {
+    let builder = QuotaTree::<u64, 3, 1>::builder(["user", "team", "organisation"], ["requests"]);
+    let tree = builder.guarantees(0, 0.5).guarantees(1, 0.1).clock(ManualClock::new()).build().unwrap();
+    let (own, all) = (plan(Quota::per_hour(5)), plan(Quota::per_hour(100)));
+    let path = [(&1, [&own]), (&2, [&Plan::NOTHING]), (&3, [&all])];
+    tree.reserve(&path, [5]).unwrap().settle([0]);
+    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [0, 0, 100]);
+    // A level without a limit bounds nothing.
+    let path = [(&4, [&own]), (&2, [&Plan::UNLIMITED]), (&3, [&all])];
+    tree.reserve(&path, [5]).unwrap().settle([0]);
+    assert_eq!(tree.peek(&path)[0][0].remaining(), 5);
+}
+
+/// A guarantee may be refilled while a call decides. No refusal then says that the call can never pass.
+#[test]
+fn a_guarantee_that_is_refilled_during_a_call_lets_it_pass() {
+    #[derive(Default)]
+    struct Stepping {
+        now: AtomicU64,
+        step: AtomicU64,
+    }
+    impl Clock for Stepping {
+        fn now(&self) -> u64 {
+            self.now.fetch_add(self.step.load(Relaxed), Relaxed)
+        }
+        fn frequency(&self) -> u64 {
+            1_000
+        }
+    }
+    let mut allowed = 0;
+    for early in 0..20 {
+        let clock = Arc::new(Stepping::default());
+        let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.95);
+        let tree = builder.clock(Arc::clone(&clock)).build().unwrap();
+        let (own, all) = (plan(Quota::per_second(1).burst(10)), plan(Quota::per_second(100)));
+        let path = [(&1, [&own]), (&0, [&all])];
+        tree.check(&path, [8]).unwrap();
+        // The guarantee has the tokens of another call after six seconds.
+        clock.now.store(6_000 - early, Relaxed);
+        clock.step.store(1, Relaxed);
+        match tree.check(&path, [8]) {
+            Ok(_) => allowed += 1,
+            Err(denied) => assert!(denied.retry_after().is_some(), "{denied} {early} ticks too early"),
+        }
+    }
+    assert!((1..20).contains(&allowed), "{allowed}");
 }
 
 /// A team may borrow of an organisation what a user may borrow of the team.

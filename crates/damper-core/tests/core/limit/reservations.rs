@@ -93,6 +93,45 @@ fn unused_tokens_wake_a_waiting_thread() {
     waiting.join().unwrap();
 }
 
+/// A call that waits needs room for its debt, and tokens that come soon enough.
+#[test]
+fn refused_reservation_succeeds_after_its_wait() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::per_second(1), &clock);
+    let _waiting: Vec<_> = (0..11).map(|_| limiter.reserve(1).unwrap()).collect();
+    let reserve = || limiter.reserve_within(1, Duration::from_secs(1));
+    assert_eq!(reserve().unwrap_err().retry_after(), Some(Duration::from_secs(10)));
+    clock.advance(Duration::from_millis(9_999));
+    assert_eq!(reserve().unwrap_err().retry_after(), Some(Duration::from_millis(1)));
+    clock.advance(Duration::from_millis(1));
+    assert!(reserve().is_ok());
+}
+
+/// A reservation without a limit took nothing, so it has nothing to give back under a later quota.
+#[test]
+fn reservation_without_a_limit_gives_nothing_back() {
+    let clock = ManualClock::new();
+    let limiter = RateLimiter::with_clock(Quota::UNLIMITED, &clock);
+    let calls = [(); 3].map(|()| limiter.reserve(5).unwrap());
+    limiter.set_quota(Quota::per_hour(1).burst(5)).unwrap();
+    limiter.check_n(4).unwrap();
+    let [unused, used_more, cancelled] = calls;
+    unused.settle(0);
+    assert!(!cancelled.cancel());
+    assert_eq!(limiter.peek().remaining(), 1);
+    used_more.settle(6);
+    assert_eq!(limiter.peek().remaining(), 0, "the excess is charged");
+
+    let limiter = leasing(&clock);
+    let mut lease = limiter.lease(4).unwrap();
+    limiter.set_quota(Quota::UNLIMITED).unwrap();
+    let call = lease.reserve(5).unwrap();
+    limiter.set_quota(Quota::per_hour(1).burst(20)).unwrap();
+    limiter.drain();
+    call.settle(0);
+    assert_eq!((limiter.peek().remaining(), lease.held()), (0, 4));
+}
+
 fn leasing(clock: &ManualClock) -> RateLimiter<LeasingBucket, &ManualClock> {
     let quota = Quota::per_second(10).burst(20).max_debt(30);
     RateLimiter::with_algorithm(LeasingBucket::new(quota, 10).unwrap(), clock)

@@ -228,6 +228,16 @@ proptest! {
                         reserved.is_ok() || !nearly
                     } && model.take(n, model.deepest());
                     prop_assert_eq!(reserved.is_ok(), expected);
+                    if let Err(denied) = &reserved {
+                        prop_assert_eq!(denied.exceeds_burst(), n > model.settings.burst);
+                        if n <= model.settings.burst {
+                            // The debt leaves room for the tokens, and they come within the longest wait.
+                            let room = model.clock_ticks_until(i64::from(n) * TOKEN + model.deepest());
+                            let late = longest.map_or(0, |longest| wait - longest);
+                            let stated = denied.retry_after();
+                            prop_assert!(is_wait(stated, room.max(late), changed), "{:?}", stated);
+                        }
+                    }
                     if let Ok(reserved) = reserved {
                         if n > 0 {
                             let stated = reserved.ready_in();

@@ -88,7 +88,7 @@ pub(crate) struct Keys {
     given: HashMap<u64, usize>,
     /// The debts of keys without a slot, by key and tier.
     ///
-    /// `None` if those cannot be charged.
+    /// `None` if a charge gives such a key a slot.
     unseen: Option<HashMap<(u64, usize), Debt>>,
 }
 
@@ -180,14 +180,18 @@ impl Keys {
 
     pub(crate) fn charge(&mut self, key: u64, n: u32) -> u32 {
         let tier = self.tier(key);
-        let debt = match (self.known.get_mut(&key), &mut self.unseen) {
-            (Some(known), _) => &mut known.debt,
-            (None, Some(unseen)) => unseen.entry((key, tier)).or_default(),
-            (None, None) => return 0,
+        let mut newcomer = Debt::default();
+        let (debt, gets_slot) = match (self.known.get_mut(&key), &mut self.unseen) {
+            (Some(known), _) => (&mut known.debt, false),
+            (None, Some(unseen)) => (unseen.entry((key, tier)).or_default(), false),
+            (None, None) => (&mut newcomer, true),
         };
         let room = (self.tiers[tier].deepest() - debt.0).max(0).div_euclid(TOKEN);
         let booked = room.min(i64::from(n));
         debt.0 += booked * TOKEN;
+        if gets_slot && booked > 0 {
+            self.known.insert(key, Key { tier, debt: newcomer, is_moved: false });
+        }
         booked as u32
     }
 

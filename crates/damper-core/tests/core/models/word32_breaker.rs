@@ -98,6 +98,9 @@ struct PlainBreaker {
 
 const NANOS: u128 = 1_000_000_000;
 
+/// A cooldown stops growing after so many reopenings.
+const MOST_REOPENS: u32 = 7;
+
 impl PlainBreaker {
     fn new(plan: Plan, hertz: u64) -> Self {
         Self {
@@ -129,7 +132,7 @@ impl PlainBreaker {
 
     fn open(&mut self, now: u128) {
         if self.state == State::HalfOpen {
-            self.reopens = (self.reopens + 1).min(7);
+            self.reopens = (self.reopens + 1).min(MOST_REOPENS);
         }
         self.cool_down(now);
     }
@@ -142,13 +145,17 @@ impl PlainBreaker {
 
     fn cool_down(&mut self, now: u128) {
         self.enter(State::Open);
+        self.cooldown = TimeSpan::after(now, self.cooldown_after(self.reopens), self.cooldown_after(MOST_REOPENS), 21);
+    }
+
+    /// Returns the ticks of the cooldown after probes failed this many times.
+    fn cooldown_after(&self, reopens: u32) -> u128 {
         let config = self.plan.config;
         let mut nanos = config.cooldown().as_nanos();
-        for _ in 0..self.reopens {
+        for _ in 0..reopens {
             nanos = (nanos * u128::from(self.plan.factor) / 1_000).min(config.max_cooldown().as_nanos());
         }
-        let longest = self.ticks(config.max_cooldown().as_nanos());
-        self.cooldown = TimeSpan::after(now, self.ticks(nanos), longest, 21);
+        self.ticks(nanos)
     }
 
     fn probe(&mut self, now: u128) {
@@ -206,7 +213,7 @@ impl PlainBreaker {
     fn check_wait(&self, now: u128, open: CircuitOpen) {
         let TimeSpan { began, lasts, unit, .. } = self.cooldown;
         let nanos = open.retry_after().expect("an open breaker has a wait").as_nanos();
-        let longest = self.ticks(self.plan.config.max_cooldown().as_nanos());
+        let longest = self.cooldown_after(MOST_REOPENS);
         let at_the_most = if self.cooldown.is_over(now) == Some(false) { began + lasts - now } else { longest };
         let most = (at_the_most + 4 * unit) * NANOS / self.hertz + 1_000;
         let least = (began + lasts).saturating_sub(now) * NANOS / self.hertz;

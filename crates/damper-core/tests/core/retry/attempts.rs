@@ -7,7 +7,10 @@ use damper::{BreakerConfig, CircuitBreaker, Quota, RateLimiter};
 use proptest::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::error::Error;
+use std::future::{Future, pending, ready};
 use std::io;
+use std::pin::pin;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -306,6 +309,29 @@ fn spent_deadline_of_an_inner_retry_is_not_retried() {
         |_| inner.call_sleeping_by(|wait| clock.advance(wait), |_| Ok::<(), io::Error>(())),
     );
     assert_eq!(failed.unwrap_err().reason(), GaveUp::NotRetryable);
+}
+
+/// For example a sleep of whole milliseconds, of which less than one is left.
+#[test]
+fn sleep_that_ends_at_once_does_not_hold_the_thread() {
+    let clock = ManualClock::new();
+    let retry = Retry::with_clock(3, &clock, 1).deadline(Deadline::with_clock(SECOND, &clock));
+    let sleeps = Cell::new(0);
+    let sleep = |_| {
+        sleeps.set(sleeps.get() + 1);
+        if sleeps.get() == 1_000 {
+            clock.advance(SECOND);
+        }
+        ready(())
+    };
+    let mut call = pin!(retry.run(|_| pending::<io::Result<()>>()).sleeping_by(sleep));
+    let mut context = Context::from_waker(Waker::noop());
+    for polls in 1..=3 {
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        assert_eq!(sleeps.get(), polls, "poll returns, to be polled again");
+    }
+    clock.advance(SECOND);
+    assert!(call.as_mut().poll(&mut context).is_ready());
 }
 
 #[test]

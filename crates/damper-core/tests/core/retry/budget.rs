@@ -289,7 +289,48 @@ fn change_of_the_reserve_and_the_floor_applies_at_once() {
     assert_eq!((0..20).take_while(|_| budget.try_withdraw()).count(), 2);
 }
 
-/// The retries between two changes stay within the higher ratio and the longer ttl.
+/// A ttl of another length gives the slices of time other numbers.
+#[test]
+fn deposits_outlive_a_change_of_the_ttl() {
+    for (at, ttl) in [(60, 20), (60, 5), (600, 20), (600, 9), (86_400, 3_600)] {
+        let clock = ManualClock::new();
+        clock.advance(Duration::from_secs(at));
+        let budget = RetryBudget::with_clock(of_ttl(10), &clock);
+        (0..10).for_each(|_| budget.began());
+        budget.set_config(of_ttl(ttl)).unwrap();
+        assert_eq!((0..20).filter(|_| budget.try_withdraw()).count(), 10, "{ttl} s after {at} s");
+    }
+}
+
+/// The number of a slice of the old ttl may be that of a later slice of the new one.
+#[test]
+fn deposits_expire_by_the_new_ttl_after_a_change() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(60));
+    let budget = RetryBudget::with_clock(of_ttl(10), &clock);
+    budget.began();
+    budget.set_config(of_ttl(20)).unwrap();
+    for _ in 0..70 {
+        clock.advance(Duration::from_secs(1));
+        budget.began();
+    }
+    assert_eq!((0..100).filter(|_| budget.try_withdraw()).count(), 11, "of the last slices");
+
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(60));
+    let budget = RetryBudget::with_clock(of_ttl(10), &clock);
+    budget.began();
+    clock.advance(Duration::from_secs(12 * 3_600));
+    budget.set_config(of_ttl(7_200)).unwrap();
+    assert!(!budget.try_withdraw(), "it is twelve hours old");
+}
+
+fn of_ttl(seconds: u64) -> RetryBudgetConfig {
+    let builder = RetryBudgetConfig::builder().ratio(1.0).floor(0).reserve(0);
+    builder.ttl(Duration::from_secs(seconds)).build().expect("in range")
+}
+
+/// The retries between two changes stay within the deposits.
 #[test]
 fn change_of_the_ttl_mints_no_retries() {
     let clock = ManualClock::new();

@@ -91,6 +91,11 @@ proptest! {
                         (Ok(reservation), Ok(name)) => waiters.push((key, name, n, reservation)),
                         (Err(denied), Err(refused)) => {
                             prop_assert_eq!(denied.exceeds_burst(), refused == Refused::ExceedsBurst);
+                            if refused != Refused::ExceedsBurst {
+                                let wait = ticks(denied.retry_after().unwrap());
+                                let fits = |at| models[usize::from(key)].clone().queue_up(at, n, longest).is_ok();
+                                prop_assert!(fits(now + wait) && !fits(now + wait - 1), "not after {} ticks", wait);
+                            }
                         }
                         (reserved, modelled) => prop_assert!(false, "{reserved:?}, expected {modelled:?}"),
                     }

@@ -161,3 +161,23 @@ fn calls_of_a_breaker_on_a_word_are_recorded() {
     assert_eq!(breaker.state(), State::Open, "a panic is a failure");
     assert!(breaker.call(|| Ok::<_, &str>(7)).unwrap_err().is_refused());
 }
+
+/// By default, a probe of a killed process holds its place for the longest cooldown.
+///
+/// That is the longest cooldown that the breaker reaches.
+#[test]
+fn killed_probe_blocks_for_the_longest_cooldown() {
+    for (factor, longest) in [(1.0, 30), (1.5, 512)] {
+        let (word, clock) = (AtomicU64::new(0), ManualClock::new());
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown_factor(factor).build().unwrap();
+        let breaker = WordBreaker::new(&word, &config, &clock).unwrap();
+        breaker.try_acquire().unwrap().failure();
+        clock.advance(Duration::from_millis(30_001));
+        core::mem::forget(breaker.try_acquire().unwrap());
+        assert_eq!(breaker.state(), State::HalfOpen);
+        clock.advance(Duration::from_secs(longest - 1));
+        assert_eq!(breaker.state(), State::HalfOpen, "factor {factor}");
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(breaker.state(), State::Open, "factor {factor}");
+    }
+}

@@ -6,6 +6,7 @@ use damper::time::Seed;
 use damper::words::{AtomicU64, WordLimiter, WordTable};
 use damper::{Clock, ManualClock, Plan, Quota};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -178,4 +179,38 @@ proptest! {
         let clock = Ticking(ManualClock::new());
         compare(&clock, &clock.0, &calls);
     }
+}
+
+/// A process may stop between its reading of the clock and its look at the slots.
+///
+/// Others take all slots meanwhile. They owe a burst then, however long that was.
+#[test]
+fn newcomer_that_was_stopped_takes_no_slot_that_owes() {
+    struct Stopping<'a, F> {
+        clock: &'a ManualClock,
+        meanwhile: Cell<Option<F>>,
+    }
+    impl<F: FnOnce()> Clock for Stopping<'_, F> {
+        fn now(&self) -> u64 {
+            let now = self.clock.now();
+            if let Some(meanwhile) = self.meanwhile.take() {
+                meanwhile();
+            }
+            now
+        }
+        fn frequency(&self) -> u64 {
+            self.clock.frequency()
+        }
+    }
+    let (words, clock) = (words(4), ManualClock::new());
+    let plan = plan(Quota::per_second(1).burst(5));
+    let others = WordTable::<u64, _>::new(&words, plan, &clock, SEED).unwrap();
+    let meanwhile = || {
+        clock.advance(Duration::from_secs(3_600));
+        (0..4).for_each(|key| _ = others.check_n(&key, 5).unwrap());
+    };
+    let stopping = Stopping { clock: &clock, meanwhile: Cell::new(Some(meanwhile)) };
+    let table = WordTable::<u64, _>::new(&words, plan, &stopping, SEED).unwrap();
+    assert!(table.check(&4).is_err());
+    assert!((0..4).all(|key| others.check(&key).is_err()), "no key has a second burst");
 }

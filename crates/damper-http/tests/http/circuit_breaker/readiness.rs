@@ -314,7 +314,7 @@ fn readiness_refusal_equals_the_calls_refusal() {
     let config = BreakerConfig::builder().failure_threshold(1).max_half_open(COOLDOWN).build().unwrap();
     let breaker = Arc::new(CircuitBreaker::with_clock(config, Arc::clone(&clock)));
     let refusal = || {
-        let refusal = breaker.refusal();
+        let refusal = CircuitBreaker::refusal(&breaker);
         assert_eq!([Gate::refusal(&breaker), Gate::refusal(&&*breaker)], [refusal; 2]);
         let head = request();
         let call = breaker.ask(&Head::of(&head)).into_result();
@@ -333,7 +333,8 @@ fn readiness_refusal_equals_the_calls_refusal() {
     let _probe = breaker.try_acquire().unwrap();
     assert_eq!(refusal().unwrap().retry_after(), None, "a probe is in flight");
     clock.advance(COOLDOWN * 2);
-    assert_eq!(breaker.refusal().unwrap().retry_after(), Some(COOLDOWN), "half-open for too long");
+    let of_next_call = CircuitBreaker::refusal(&breaker).unwrap();
+    assert_eq!(of_next_call.retry_after(), Some(COOLDOWN), "half-open for too long");
     assert_eq!([Gate::refusal(&breaker), Gate::refusal(&&*breaker)], [None; 2], "only a call opens it");
     assert!(breaker.try_acquire().is_err());
     assert_eq!(refusal().unwrap().retry_after(), Some(COOLDOWN), "open again");

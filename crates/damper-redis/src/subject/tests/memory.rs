@@ -137,7 +137,7 @@ fn cancelled_check_does_not_hand_the_limit_to_the_policy() {
     assert_eq!(carried(&dispatch), (200, 0));
     pair.subject.cancelled(*dispatch);
     let dispatch = pair.asked(300);
-    assert_eq!(carried(&dispatch), (200, 0), "the server may not have heard of the charge");
+    assert_eq!(carried(&dispatch), (0, 0), "the server may have the charge, so it waits for a reply");
     pair.subject.lost(*dispatch);
     assert!(matches!(pair.subject.check(300), Answer::Down), "no reply does say something");
 }
@@ -193,6 +193,29 @@ fn leasing_process_tells_of_charges_within_200_ms() {
     assert!(charged_at > 0 && told_at > charged_at, "charged at {charged_at}, told at {told_at}");
     let late = told_at - charged_at;
     assert!(late <= 200 * MILLISECOND, "{late} µs");
+}
+
+/// The next request for tokens of an exhausted limit is seconds away.
+///
+/// Charges and refunds do not wait for it.
+#[test]
+fn process_whose_lease_is_used_up_tells_of_charges_and_refunds_within_200_ms() {
+    for (charge, refund) in [(7, 0), (0, 7)] {
+        let [mut pair, _] = exhausted();
+        pair.wait(400 * MILLISECOND);
+        assert!(!pair.takes(1) && matches!(pair.subject.due(), NextStep::At(_)));
+        let _ = if charge > 0 { pair.subject.charge(charge) } else { pair.subject.refund(refund) };
+        let booked_at = pair.now;
+        let told = loop {
+            match pair.subject.due() {
+                NextStep::Send(dispatch) => break carried(&dispatch),
+                NextStep::At(_) | NextStep::Nothing => pair.wait(MILLISECOND),
+            }
+        };
+        assert_eq!(told, (charge.into(), refund.into()));
+        let late = pair.now - booked_at;
+        assert!(late <= 200 * MILLISECOND, "{late} µs");
+    }
 }
 
 /// Tokens that arrive too late have expired, so a lease would make every check wait for its deadline.

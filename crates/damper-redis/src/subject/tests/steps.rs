@@ -2,8 +2,9 @@
 
 use super::fleet::{MILLISECOND, MovingClock, SECOND, terms};
 use super::server::Server;
-use crate::script::{Command, Grant, Reply, Status, Terms};
+use crate::script::{Command, Grant, Level, Reply, Status, Terms};
 use crate::subject::{Answer, Dispatch, NextStep, Outcome, Plan, Subject};
+use damper_core::Quota;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +87,83 @@ fn denial_holds_without_a_command_until_the_tokens_are_there() {
     assert!(matches!(pair.subject.check(2), Answer::Denied(_)));
     pair.wait(2 * MILLISECOND);
     assert!(pair.takes(2));
+}
+
+#[test]
+fn denial_without_a_command_has_the_wait_of_its_own_cost() {
+    let mut pair = Pair::new(terms(1, 50));
+    assert!(pair.takes(50) && !pair.takes(1));
+    let wait = |pair: &Pair, n| match pair.subject.check(n) {
+        Answer::Denied(denied) => denied.retry_after().map(|wait| wait.as_secs_f64().round()),
+        other => panic!("the process knows: {other:?}"),
+    };
+    assert_eq!((wait(&pair, 1), wait(&pair, 2), wait(&pair, 50)), (Some(1.0), Some(2.0), Some(50.0)));
+
+    let day = Duration::from_secs(86_400);
+    let yearly = Quota::per(1, 365 * day).expect("a quota").burst(2);
+    let mut pair = Pair::new(Terms::new(yearly, 0).expect("a rate that can be counted"));
+    assert!(pair.takes(2) && !pair.takes(1));
+    assert_eq!(wait(&pair, 1).map(|seconds| (seconds / 86_400.0).round()), Some(365.0), "days");
+}
+
+#[test]
+fn full_limit_does_not_lengthen_the_wait_for_another_one() {
+    let slow = Terms::new(Quota::per_hour(60).burst(1_000), 0).expect("a rate that can be counted");
+    let plan = Arc::new(Plan::new(vec![terms(1, 50), slow], Duration::from_secs(1)));
+    let subject = Subject::new(plan, 1, Arc::new(MovingClock::default()));
+    let Answer::Ask(dispatch) = subject.check(1) else { panic!("it knows nothing yet") };
+    let level = |owed, full_at| Level { version: 1, at: 0, owed, frac: 0, held: 0, full_at };
+    let levels = vec![level(50, 50 * SECOND), level(0, 0)];
+    let reply = Reply { status: Status::Denied, now: 0, levels, grant: None, counted: Vec::new() };
+    assert!(matches!(subject.replied(*dispatch, &reply), Outcome::Denied(_)));
+    let Answer::Denied(denied) = subject.check(50) else { panic!("it knows") };
+    let wait = denied.retry_after().expect("it comes").as_secs_f64();
+    assert!((49.9..=50.0).contains(&wait), "{wait} s");
+}
+
+#[test]
+fn denial_while_leasing_has_the_wait_of_its_own_cost() {
+    let mut pair = Pair::new(terms(100, 400));
+    pair.lease();
+    while pair.takes(1) {}
+    for (n, millis) in [(60, 540..=640), (300, 2_940..=3_040)] {
+        let Answer::Denied(denied) = pair.subject.check(n) else { panic!("it knows") };
+        let wait = denied.retry_after().expect("it comes").as_millis();
+        assert!(millis.contains(&wait), "{n} tokens: {wait} ms");
+    }
+    // The budget for commands is used up, and the limit has tokens.
+    let terms = Terms::new(Quota::per_second(1_000), 24).expect("a rate that can be counted");
+    let mut pair = Pair::new(terms);
+    pair.lease();
+    let denied = loop {
+        match pair.subject.check(25) {
+            Answer::Ask(dispatch) => assert!(matches!(pair.run(*dispatch), Outcome::Allowed(_))),
+            Answer::Denied(denied) => break denied,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(denied.retry_after() <= Some(Duration::from_millis(20)), "{denied}");
+    let Answer::Denied(denied) = pair.subject.check(1_000) else { panic!("it may send no command") };
+    let missing = 1_000 - denied.remaining();
+    let least = Duration::from_millis(missing.into());
+    assert!(missing > 100 && denied.retry_after() >= Some(least), "{denied}, {missing} are missing");
+}
+
+#[test]
+fn limit_that_never_refills_is_denied_without_a_wait() {
+    let mut pair = Pair::new(Terms::new(Quota::per_second(0).burst(2), 0).expect("a rate that can be counted"));
+    assert!(pair.takes(2));
+    for _ in 0..3 {
+        let denied = match pair.subject.check(1) {
+            Answer::Ask(dispatch) => match pair.run(*dispatch) {
+                Outcome::Denied(denied) => denied,
+                other => panic!("{other:?}"),
+            },
+            Answer::Denied(denied) => denied,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((denied.retry_after(), denied.exceeds_burst()), (None, false));
+    }
 }
 
 #[test]
@@ -259,21 +337,66 @@ fn cost_above_what_can_be_leased_is_the_servers_decision() {
     assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
 }
 
+/// A late reply says that the command had no effect, so its charge goes with the next one at once.
 #[test]
 fn charge_is_sent_until_it_is_acknowledged() {
     let mut pair = Pair::new(terms(10, 5));
     assert!(matches!(pair.subject.charge(3), NextStep::At(_)));
-    let dispatch = pair.asked(1);
-    assert_eq!(carried(&dispatch), (3, 0));
-    pair.subject.lost(*dispatch);
     let late = Reply { status: Status::Late, now: 0, levels: Vec::new(), grant: None, counted: Vec::new() };
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
     assert_eq!(pair.subject.replied(*dispatch, &late), Outcome::Late);
     let dispatch = pair.asked(1);
     assert_eq!(carried(&dispatch), (3, 0));
+    pair.subject.lost(*dispatch);
+    // The server may have the charge, so it waits for a reply. A command without a check brings one.
+    let NextStep::At(tick) = pair.subject.due() else { panic!("a charge is pending") };
+    assert!(tick.div_ceil(1_000) - pair.now <= 101 * MILLISECOND);
+    pair.wait(101 * MILLISECOND);
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("it is time") };
+    assert_eq!(carried(&dispatch), (0, 0));
     let _ = pair.run(*dispatch);
-    assert_eq!(carried(&pair.asked(1)), (0, 0));
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("the server answers") };
+    assert_eq!(carried(&dispatch), (3, 0));
+    let _ = pair.run(*dispatch);
+    assert!(matches!(pair.subject.due(), NextStep::Nothing) && pair.subject.is_settled());
+}
+
+/// Each command may reach the server although its reply does not reach this process in time.
+#[test]
+fn charge_without_a_reply_is_booked_twice_at_most() {
+    let endings = [Subject::lost, Subject::cancelled];
+    for end in endings {
+        let mut pair = Pair::new(terms(10, 5));
+        let _ = pair.subject.charge(3);
+        let mut booked = 0;
+        for _ in 0..20 {
+            pair.wait(SECOND);
+            let dispatch = match pair.subject.due() {
+                NextStep::Send(probe) => probe,
+                NextStep::At(_) | NextStep::Nothing => pair.asked(1),
+            };
+            booked += carried(&dispatch).0;
+            let _ = pair.server.run(dispatch.command(), 0, pair.now);
+            end(&pair.subject, *dispatch);
+        }
+        assert_eq!(booked, 3, "without a reply it is not booked again");
+        for _ in 0..5 {
+            pair.wait(SECOND);
+            let dispatch = pair.asked(1);
+            booked += carried(&dispatch).0;
+            let _ = pair.run(*dispatch);
+        }
+        assert_eq!(booked, 6);
+    }
+}
+
+#[test]
+fn last_command_carries_every_charge() {
+    let pair = Pair::new(terms(10, 5));
+    let _ = pair.subject.charge(3);
+    pair.subject.lost(*pair.asked(1));
+    assert_eq!(pair.subject.retire().map(|dispatch| carried(&dispatch)), Some((3, 0)));
 }
 
 #[test]

@@ -164,6 +164,42 @@ fn patience_begins_anew_after_a_refusal() {
     assert_eq!((window.successes, window.peak_in_flight), (14, 20));
 }
 
+/// Calls that hold their slots for long may fill a limit that fell.
+#[test]
+fn one_more_call_is_let_in_if_calls_are_refused_and_none_ends() {
+    SEEN.with_borrow_mut(Vec::clear);
+    // The limit falls from 14 to 10 at the end of the first window.
+    let (rule, first) = (Same(WindowPlan::new(10)), WindowPlan { limit: 14, ..plan() });
+    let all = (Sampler::new(rule, first), ManualClock::new(), Calls::default());
+    calls(1 + 50, 10 * MS, &all);
+    // Twelve, without the one that has just ended.
+    all.2.in_flight.set(11);
+    let limits_after = |seconds: u32| {
+        for _ in 0..seconds {
+            all.0.refused(10, &all.1, &all.2);
+            all.1.advance(1_000 * MS);
+        }
+        all.2.limits.take()
+    };
+    assert_eq!(limits_after(10), [10]);
+    calls(1, MS, &all);
+    assert_eq!(limits_after(10), [], "a call has ended");
+    assert_eq!(limits_after(10), [13], "no call has ended for 10 s");
+    all.2.in_flight.set(12);
+    assert_eq!(limits_after(10), [14]);
+    all.2.in_flight.set(13);
+    assert_eq!(limits_after(10), [14], "no more than the highest limit");
+    all.1.step_back(3_600_000 * MS);
+    assert_eq!(limits_after(3), [], "the clock has stepped back");
+    all.1.advance(3_600_000 * MS);
+    all.0.set_bounds(LimitBounds::new(1, 12).unwrap(), &all.2);
+    assert_eq!(limits_after(1), [10, 12], "the highest limit is in the bounds");
+    calls(99, 10 * MS, &all);
+    assert_eq!(all.2.limits.take(), [10], "until the next plan");
+    all.1.advance(3_600_000 * MS);
+    assert_eq!(limits_after(1), [], "no call was refused in this hour");
+}
+
 #[test]
 fn calls_that_were_to_be_skipped_are_not_in_a_window_that_ends_by_patience() {
     let all = sampler(WindowPlan { skip: 500, unless_full: Some(60 * 1_000 * MS), ..plan() });
