@@ -203,8 +203,8 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     ///
     /// [`set_quota`](KeyedLimiter::set_quota) then accepts `largest`, and every quota that is no faster and whose burst
     /// and [`max_debt`](Quota::max_debt) are no larger. In return, tokens are counted in larger steps: a call may be
-    /// allowed while a part of its last token is still missing. For a `largest` with a burst of 100,000 it is less than
-    /// a token divided by 2^33.
+    /// allowed while a part of its last token is still missing. For a slow `largest` with a burst of 100,000 it is
+    /// less than a token divided by 2^33.
     ///
     /// # Examples
     ///
@@ -287,7 +287,7 @@ impl<K: ?Sized, C, S, A> KeyedLimiterBuilder<K, C, S, A> {
     /// each key of the capacity, and words for their headers. With more words, fewer clients share a bucket when the
     /// table is full.
     ///
-    /// Of every eight words, seven are buckets, which keys of all [tiers](Self::tiers) use. The eighth is their header.
+    /// Seven of every eight words are buckets, which keys of all [tiers](Self::tiers) use. The eighth is their header.
     /// If there are tiers, every 32 of these words need one more word for each tier. These words count in the number
     /// too.
     pub fn shared_buckets(self, buckets: usize) -> Self {

@@ -253,11 +253,11 @@ impl<C: Clock> Limiter for Striped<C> {
             return Forecast::Pass(None);
         }
         let refusal = |n| self.bucket.has(n, &self.clock).err();
-        match refusal(n) {
-            Some(denied) if !denied.exceeds_burst() => refusal(n.saturating_sub(self.held())),
-            answer => answer,
+        let without_stripes = refusal(n);
+        if without_stripes.is_some_and(|denied| !denied.exceeds_burst()) {
+            return refusal(n.saturating_sub(self.held())).into();
         }
-        .into()
+        without_stripes.into()
     }
 }
 

@@ -16,7 +16,8 @@ pub struct ShadowCounts {
 ///
 /// All other calls were allowed by both.
 ///
-/// Of two breakers as a gate, calls are in none of the counts that a layer refused by its readiness, without asking the gate.
+/// Two breakers can be a gate of a layer. The layer refuses some calls by its readiness, without asking the gate. The counts leave
+/// these calls out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]

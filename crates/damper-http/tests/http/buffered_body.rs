@@ -226,7 +226,7 @@ fn concurrent_attempts_are_all_woken() {
     assert_eq!(count()[0], 2, "it polls the stream in place of the dropped attempt");
 }
 
-/// The stream that panicked wakes nobody any more.
+/// A stream that panicked wakes no reader any more, so the attempt has to do it.
 #[test]
 fn attempt_that_panics_wakes_the_others() {
     let mut polls = 0;

@@ -250,7 +250,7 @@ impl TokenLine {
         let deepest = self.timeline.units(self.timeline.deepest_debt());
         let wait = self.timeline.wait(after.saturating_sub(self.full));
         if after > deepest {
-            // The same call succeeds once the debt leaves room for it, and its wait is within `longest`.
+            // The call can succeed once two things hold: the debt leaves room for it, and its wait is within `longest`.
             let room = self.timeline.wait(after - deepest);
             Err(TakeError::Later(room.max(wait.less(longest))))
         } else if wait > longest {
