@@ -116,13 +116,13 @@ impl Table<ByPlan> {
         clock: &impl Clock,
     ) {
         self.give_back_taken(key, receipt, clock, |_, level, at, taken_at| {
-            (ByPlan::roll_back(plan, level, at, n, taken_at), ())
+            ByPlan::roll_back(plan, level, at, n, taken_at)
         });
     }
 
-    /// Gives back up to `n` of the tokens of a receipt, and returns how many, rounded up.
+    /// Gives back up to `n` of the tokens of a receipt, even if they were refilled since the take.
     ///
-    /// It does so even if they were refilled since the take.
+    /// Returns whether their bucket still exists. Tokens for which it has no room are lost.
     pub(in crate::keyed) fn refund_planned(
         &self,
         key: Fingerprint,
@@ -130,11 +130,7 @@ impl Table<ByPlan> {
         n: u32,
         receipt: Receipt,
         clock: &impl Clock,
-    ) -> u32 {
-        let given = self.give_back_taken(key, receipt, clock, |_, level, at, _| {
-            let (given, after) = ByPlan::refund(plan, level, at, n);
-            (after, given)
-        });
-        given.unwrap_or(0)
+    ) -> bool {
+        self.give_back_taken(key, receipt, clock, |_, level, at, _| ByPlan::refund(plan, level, at, n).1)
     }
 }

@@ -375,42 +375,37 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Gives the tokens of a receipt back to the bucket that they came from, if it still exists.
+    /// Gives the tokens of a receipt back to the bucket that they came from, and returns whether it still exists.
     ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
-    /// the new word, and an answer that this method passes on. The method returns `None` if the bucket is gone.
-    pub(super) fn give_back_taken<T>(
+    /// the new word.
+    pub(super) fn give_back_taken(
         &self,
         key: Fingerprint,
         Receipt { at: taken_at, tier: taken_in, source }: Receipt,
         clock: &impl Clock,
-        less: impl Fn(&A::Line, u64, u64, u64) -> (u64, T),
-    ) -> Option<T> {
+        less: impl Fn(&A::Line, u64, u64, u64) -> u64,
+    ) -> bool {
         let taken_in = usize::from(taken_in);
         match source {
-            Source::Nothing => None,
+            Source::Nothing => false,
             Source::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
                     let less = |line: &A::Line, word, at| Some(less(line, word, at, taken_at));
-                    self.shared.revise::<A, _>(share, &self.tiers, origin, counts, clock, less)
+                    self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less).is_some()
                 })
             }
             Source::Slot(ownership) => {
-                let given = self.visit_slot(key, clock, |slot, seen, line, word, at| {
+                let is_there = self.visit_slot(key, clock, |slot, seen, line, word, at| {
                     // The position of the take is on the line of the receipt's tier, and means nothing on another line.
                     // If the key has lost its slot since the take, its former bucket is forgotten, and so is its debt.
                     // The key's new bucket does not owe the tokens, so it gets none back.
                     let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
-                    if is_same {
-                        let (after, answer) = less(line, word, at, taken_at);
-                        (after, Some(answer))
-                    } else {
-                        (word, None)
-                    }
+                    (if is_same { less(line, word, at, taken_at) } else { word }, is_same)
                 });
                 self.wake(key);
-                given.flatten()
+                is_there.unwrap_or(false)
             }
         }
     }
@@ -516,10 +511,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens for a key without a slot, and returns how many.
-    ///
-    /// Under `SharedOverflow` it books them in a shared word. Otherwise it gives the key a free slot, and returns 0 if
-    /// there is none.
+    /// Books tokens in a shared word, for a key without a slot, and returns how many.
     ///
     /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
     /// has to ask for the tier again. `tier` is called with the key's lock held.
@@ -619,9 +611,7 @@ impl<A: PerKey> Table<A> {
 impl<A: UnderQuota> Table<A> {
     /// Gives back the `n` tokens of a receipt, except those that were refilled since the take.
     pub(super) fn roll_back(&self, key: Fingerprint, n: u32, receipt: Receipt, clock: &impl Clock) {
-        self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| {
-            (A::roll_back(line, word, at, n, taken_at), ())
-        });
+        self.give_back_taken(key, receipt, clock, |line, word, at, taken_at| A::roll_back(line, word, at, n, taken_at));
     }
 
     /// Books `n` tokens of a key that has a slot, and returns how many it booked; `None` without a slot.

@@ -502,20 +502,20 @@ impl SharedLines {
 
     /// Changes the word that a receipt names. The caller holds the line's lock.
     ///
-    /// `change` gets the line of the tier's quota, the bucket's word and the present position. It returns the new word,
-    /// and an answer that this method passes on. The method returns `None` if the word cannot be changed any more, or if `change` returns `None`.
-    pub(super) fn revise<A: PerKey, T>(
+    /// `change` gets the line of the tier's quota, the bucket's word and the present position. It returns the new word.
+    /// The method returns `None` if the word cannot be changed any more, or if `change` returns `None`.
+    pub(super) fn revise<A: PerKey>(
         &self,
         share: Share,
         tiers: &Tiers,
         origin: SharedOrigin,
         counts: &Counts,
         clock: &impl Clock,
-        change: impl Fn(&A::Line, u64, u64) -> Option<(u64, T)>,
-    ) -> Option<T> {
+        change: impl Fn(&A::Line, u64, u64) -> Option<u64>,
+    ) -> Option<()> {
         let word = self.word_of(share, tiers, origin, counts)?;
         let spin_wait = SpinWait::new();
-        let (after, answer) = loop {
+        let after = loop {
             let (quota, (epoch, mut line)) = tiers.read::<A::Line>(word.tier, clock);
             let at = line.reading(clock.now());
             if quota.is_current(epoch) {
@@ -528,7 +528,7 @@ impl SharedLines {
             Place::Way(way) | Place::Displaced(way) => self.line(share).put(way.into(), word),
             Place::Fixed => self.put_fixed(share, tiers, word),
         }
-        Some(answer)
+        Some(())
     }
 
     /// Returns the debt that a key shares with other keys of a tier.

@@ -254,9 +254,9 @@ impl Table<TokenBucket> {
                         // The tokens can be given back only if the word is unchanged. Otherwise other calls have
                         // changed what it owes since, and lowering it could give back tokens of those calls.
                         let is_last = word == position && line.ready_in(position, at) > Ticks::ZERO;
-                        is_last.then(|| (line.without(position, unused), ()))
+                        is_last.then(|| line.without(position, unused))
                     };
-                    self.shared.revise::<TokenBucket, _>(share, &self.tiers, origin, counts, clock, withdrawn).is_some()
+                    self.shared.revise::<TokenBucket>(share, &self.tiers, origin, counts, clock, withdrawn).is_some()
                 })
             }
         };

@@ -207,7 +207,8 @@ where
     /// - Nothing is given back after the [time-to-live](super::QuotaTreeBuilder::time_to_live).
     /// - Nothing is given back to a bucket whose debt was [converted](QuotaTree::replan) after the costs were taken.
     /// - Nothing is given back to a bucket that became full after that, and was then used only under another plan.
-    /// - A guarantee gets back at most as many tokens as the next level.
+    /// - A guarantee gets back at most as many tokens as are given to the next level. Those for which the next level
+    ///   has no room count here.
     ///
     /// Tokens that were used beyond the costs are booked as debt, even if they are guaranteed to another key. The debt
     /// is at most [`Quota::max_debt`](crate::Quota::max_debt). They are lost if the bucket has no slot and can get none,
@@ -217,8 +218,9 @@ where
         let mut gives_back = false;
         let now = tree.clock.now();
         let is_alive = tree.bounds.is_alive(self.taken.since, now);
-        // The levels are settled from the last to the first. A guarantee gets back no more than the next level does.
-        // Otherwise it would promise tokens that the next level does not have.
+        // The levels are settled from the last to the first. A guarantee gets back no more than was given to the next
+        // level. Otherwise it would promise tokens that the next level does not have. Tokens for which the next level
+        // has no room count as given to it, because a full bucket has all that it promised.
         let mut most = [u32::MAX; DIMENSIONS];
         for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
             for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
@@ -242,7 +244,9 @@ where
                             && let Some(receipt) = receipt.take()
                         {
                             gives_back = true;
-                            *most = level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock);
+                            if level.table.refund_planned(*bucket, plan, unused, receipt, &tree.clock) {
+                                *most = unused;
+                            }
                         }
                     }
                 }

@@ -146,16 +146,18 @@ fn a_guarantee_gives_back_no_more_than_the_next_level() {
     assert!(!tree.check(&modest, [5]).unwrap().is_borrowed());
 }
 
-/// A guarantee gets back nothing if the next level is full already.
+/// A guarantee gets back its tokens even if the next level is full already.
+///
+/// A full bucket has all that it promised, so its guarantees may be full too.
 #[test]
-fn a_guarantee_gives_back_only_what_the_next_level_has_room_for() {
+fn a_guarantee_gives_back_what_the_next_level_has_no_room_for() {
     let (tree, clock) = tree(Some(0.2));
     let (all, own) = (plan(Quota::per_second(100)), plan(Quota::per_hour(1).burst(5)));
     let path = [(&1, [&own]), (&0, [&all])];
     let call = tree.reserve(&path, [5]).unwrap();
     clock.advance(Duration::from_millis(30));
     call.settle([0]);
-    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [2, 100]);
+    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [5, 100]);
 }
 
 /// A guarantee gets back nothing if the call borrowed past the guarantee of the next level.
