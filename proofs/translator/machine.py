@@ -870,6 +870,11 @@ class Machine:
         if isinstance(value, Struct) and value.name == "Range" and name in ("start", "end"):
             return value.fields["low" if name == "start" else "high"]
         if isinstance(value, (Struct, Enum)) and not (isinstance(value, Enum) and value.name in ("Option", "Result")):
+            if name in ("min", "max") and node.args and isinstance(value, Struct) and len(value.fields) == 1:
+                # A derived order of a struct with one field.
+                (field,) = value.fields
+                (other,) = (self.eval(arg, frame).fields[field] for arg in node.args)
+                return Struct(value.name, value.targs, {field: self.picked(name, value.fields[field], other)})
             type = Type(value.name, value.targs if isinstance(value, Struct) else [])
             target, bound, self_type = self.find(type, name, frame)
             if not target.params or target.params[0][0] != "self":
@@ -1078,6 +1083,15 @@ class Machine:
         if isinstance(left, (bool, z3.BoolRef)) and op in ("&", "|", "^"):
             return both(left, right) if op == "&" else either(left, right) if op == "|" else negated(self.equal(left, right))
         self.fail(frame, node, f"{op} of {left!r} and {right!r}")
+
+    def picked(self, name, one, other):
+        """The lesser of two numbers of one type for `min`, and the greater for `max`."""
+        is_less = self.domain.compare("<=", one, other)
+        picked = self.domain.pick(is_less, *((one, other) if name == "min" else (other, one)))
+        if not picked.is_concrete:
+            bound = min if name == "min" else max
+            picked.low, picked.high = bound(one.low, other.low), bound(one.high, other.high)
+        return picked
 
     def arithmetic(self, node, op, one, other, frame):
         type = one.type
@@ -1288,13 +1302,7 @@ class Machine:
         args = [self.typed(arg, type) if isinstance(arg, Number) and arg.type is None else arg for arg in args]
         ops = {"add": "+", "sub": "-", "mul": "*"}
         if name in ("min", "max"):
-            (other,) = args
-            is_less = domain.compare("<=", value, other)
-            picked = domain.pick(is_less, *((value, other) if name == "min" else (other, value)))
-            if not picked.is_concrete:
-                bound = min if name == "min" else max
-                picked.low, picked.high = bound(value.low, other.low), bound(value.high, other.high)
-            return picked
+            return self.picked(name, value, *args)
         if name == "wrapping_neg":
             return self.wrapping(node, "-", zero, value, frame)
         if name == "wrapping_add_signed":
