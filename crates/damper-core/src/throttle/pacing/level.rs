@@ -13,7 +13,7 @@ use core::time::Duration;
 /// The state of the pacing strategy Level.
 ///
 /// ```text
-///  63  61 60     40 39   26 25     20 19    14 13      0
+///  63  61 60     42 41   26 25     20 19    14 13      0
 /// | KIND | LONGEST | BEGAN | REQUESTS | REFUSED | REMAINS |
 /// ```
 ///
@@ -22,19 +22,22 @@ use core::time::Duration;
 /// | REMAINS | 14 | the remaining calls, by the last response |
 /// | REFUSED | 6 | the requests of this round that were rejected |
 /// | REQUESTS | 6 | the requests of this round; when it is full, both counts are halved |
-/// | BEGAN | 14 | when the round began, in units of 2^n µs, which are at most the shortest sleep; wraps |
-/// | LONGEST | 21 | the sleep at an empty limit, in 32nds of the shortest sleep; 0 before the first rejection |
+/// | BEGAN | 16 | when the round began, in units of 2^n µs, which are at most the shortest sleep; wraps |
+/// | LONGEST | 19 | the sleep at an empty limit, in 32nds of the shortest sleep; 0 before the first rejection |
 /// | KIND | 3 | the kind of limit that rejections have shown: see [`Kind`] |
 const REMAINS: Field = Field::lowest(14);
 const REFUSED: Field = REMAINS.then(6);
 const REQUESTS: Field = REFUSED.then(6);
-const BEGAN: Field = REQUESTS.then(14);
-const LONGEST: Field = BEGAN.then(21);
+const BEGAN: Field = REQUESTS.then(16);
+const LONGEST: Field = BEGAN.then(19);
 const KIND: Field = LONGEST.then(3);
 const _: () = assert!(KIND.end() == u64::BITS, "fields must tile the word");
 
 /// The parts of the shortest sleep that LONGEST counts.
 const LONGEST_PARTS: u64 = 32;
+
+// A unit of BEGAN is more than half of the shortest sleep. A round as long as the longest sleep is over before BEGAN wraps.
+const _: () = assert!(BEGAN.max() / 2 >= 2 * (LONGEST.max() / LONGEST_PARTS));
 
 /// The first longest sleep, in those parts: 13 shortest sleeps, or the burst if that is smaller.
 ///
@@ -191,7 +194,7 @@ impl Level {
 
     /// Sets the sleep before the first response; at most the [cap](Self::cap). Default: none.
     ///
-    /// Later responses adjust it as a longest sleep, which is at most 65,535 times the time of one token.
+    /// Later responses adjust it as a longest sleep, which is at most 16,383 times the time of one token.
     ///
     /// # Errors
     ///

@@ -71,6 +71,25 @@ fn answer_that_neither_accepts_nor_rejects_teaches_nothing() {
     assert_unchanged(Level::new(QUOTA));
 }
 
+/// The longest sleep may be thousands of times the time of a token, and is forgotten all the same.
+#[test]
+fn longest_sleep_of_level_falls_after_an_outage() {
+    let clock = ManualClock::new();
+    // A token takes 510 µs, which a unit of 256 µs measures worst.
+    let pacer = pacer(Level::new(Quota::new(117_600, 60 * SECOND).unwrap()), &clock);
+    let answered = |hints: Hints, times: u32| {
+        for _ in 0..times {
+            clock.advance(SECOND);
+            pacer.answered(&hints);
+        }
+    };
+    answered(Hints::REJECTED, 300);
+    assert!(pacer.peek() > 15_000 * Duration::from_micros(510), "{:?}", pacer.peek());
+    answered(Hints::ACCEPTED.remaining(Some(117_600)), 300);
+    answered(Hints::REJECTED, 1);
+    assert!(pacer.peek() < 20 * Duration::from_micros(510), "{:?}", pacer.peek());
+}
+
 /// A round of more than 63 calls keeps the share of those that were rejected.
 #[test]
 fn busy_round_of_level_keeps_its_rejections() {
