@@ -106,6 +106,7 @@ fn slowdown_leaves_no_word_ahead_of_the_line() {
 /// A check that still holds the older quota does not heal away a debt of the newer one.
 ///
 /// [The word swapped Relaxed.]
+// CLAIM: a new quota
 #[test]
 fn old_record_keeps_legal_debt() {
     check(old_record_keeps_legal_debt_model);
@@ -135,6 +136,7 @@ fn old_record_keeps_legal_debt_model() {
 /// Tokens taken on a fast line are not healed away while it is slowed.
 ///
 /// [Healing between the two bends; healing by the deepest debt of the new quota.]
+// CLAIM: a new quota
 #[test]
 fn quota_change_keeps_legal_debt() {
     check_preemptions(3, || {

@@ -87,7 +87,6 @@ fn several_tokens_are_taken_together_or_not_at_all() {
 /// No other thread waits for it, and each window gives one token.
 ///
 /// [A slot that was not stamped in the lap before is due; a stamp stored without a look at what the slot holds.]
-// CLAIM: all
 #[test]
 fn others_proceed_past_a_stalled_thread() {
     check_preemptions(3, || {

@@ -173,7 +173,7 @@ fn bulkhead_permit_sees_what_was_done_under_the_one_before_unless_flawed() {
 /// [A word that is stored and not swapped.]
 #[test]
 #[should_panic(expected = "one holder at a time")]
-fn bulkhead_never_exceeds_its_limit_unless_flawed() {
+fn bulkhead_permit_sees_what_was_done_under_the_one_before_unless_stored() {
     check_flawed(Flaw::BlindExchange, permit_model);
 }
 

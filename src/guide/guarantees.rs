@@ -19,7 +19,7 @@
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
 //! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
 //! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
-//! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left; a clock that steps back extends nothing beyond the original duration |
+//! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left, but for the rounding below; a clock that steps back extends nothing beyond the original duration |
 //! | [`http::CriticalityLayer`](crate::http::CriticalityLayer) | a caller that is not trusted never chooses a tenant or raises its class, and no header of either goes past the layer |
 //! | [`http::MarkingLayer`](crate::http::MarkingLayer) | marks exactly the requests that its limit would have refused, refuses none, and no client can send its header |
 //! | [`http::ServerStack::explain`](crate::http::ServerStack::explain) | it writes nothing, and neither does [`Ask::forecast`](crate::gate::Ask::forecast); what it says is what the same request gets next, if nothing happens in between |
@@ -41,6 +41,8 @@
 //! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
 //!   let one through early, by less than k ticks.
 //! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
+//! - **A timeout in a header** is in whole units. gRPC's is rounded up, by less than 1 in 99,999, as grpc-go does. Others are rounded
+//!   down, to at least one.
 //! - **Between processes** there is no order: each process has its own limit, unless they share [`words`](crate::words) or a Redis.
 //! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.
 //! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)

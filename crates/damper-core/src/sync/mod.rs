@@ -56,7 +56,7 @@ mod model;
 #[cfg(any(loom, shuttle))]
 pub(crate) use model::{AtomicBool, AtomicU16, AtomicU32, AtomicUsize, Epoch, Guarded, SpinWait, Versioned64, fence};
 #[cfg(any(loom, shuttle))]
-pub use model::{AtomicU64, Flaw, count_writes, killed_after, with_flaw, with_loads_as_rmw};
+pub use model::{AtomicU64, Flaw, count_writes, killed_after, stopped_after, with_flaw, with_loads_as_rmw};
 
 /// Whether the atomics are those of a model checker.
 ///

@@ -13,6 +13,7 @@ pub(super) use loom::thread_local;
 use shuttle::sync;
 #[cfg(shuttle)]
 pub(super) use shuttle::thread_local;
+use std::boxed::Box;
 use std::cell::Cell;
 
 std::thread_local! {
@@ -22,13 +23,24 @@ std::thread_local! {
     static LOADS_AS_RMW: Cell<bool> = const { Cell::new(false) };
     static FLAW: Cell<Option<Flaw>> = const { Cell::new(None) };
     static WRITES: Cell<u32> = const { Cell::new(0) };
-    /// Whether any process of the model is killed.
-    static HAS_KILLS: Cell<bool> = const { Cell::new(false) };
+    /// Whether any thread of the model stops, or is killed.
+    static HAS_STOPS: Cell<bool> = const { Cell::new(false) };
 }
 
 thread_local! {
-    /// How many accesses the process makes before it is killed.
-    static STEPS_LEFT: Cell<Option<u32>> = Cell::new(None);
+    /// How many accesses the thread makes before it stops, and what it does then.
+    static STOP: Cell<Option<(u32, Box<dyn FnOnce()>)>> = Cell::new(None);
+}
+
+/// Runs `action`, and calls `stop` in the middle of it, after this many accesses to atomics.
+///
+/// If `action` makes fewer, `stop` is not called.
+pub fn stopped_after<T>(accesses: u32, stop: impl FnOnce() + 'static, action: impl FnOnce() -> T) -> T {
+    HAS_STOPS.set(true);
+    STOP.with(|left| left.set(Some((accesses, Box::new(stop)))));
+    let result = action();
+    STOP.with(|left| left.set(None));
+    result
 }
 
 /// The payload of the unwinding of a killed process.
@@ -38,10 +50,10 @@ struct Killed;
 ///
 /// Destructors run while it unwinds, so a permit that it holds by then should be forgotten first.
 pub fn killed_after<T>(accesses: u32, action: impl FnOnce() -> T) -> Option<T> {
-    HAS_KILLS.set(true);
-    STEPS_LEFT.with(|left| left.set(Some(accesses)));
-    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(action));
-    STEPS_LEFT.with(|left| left.set(None));
+    let kill = || {
+        std::panic::resume_unwind(Box::new(Killed));
+    };
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stopped_after(accesses, kill, action)));
     match result {
         Ok(value) => Some(value),
         Err(payload) if payload.is::<Killed>() => None,
@@ -49,16 +61,19 @@ pub fn killed_after<T>(accesses: u32, action: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// Counts an access, and kills the process if it has no more.
+/// Counts an access, and stops the thread if it has no more.
 fn count_access() {
-    if HAS_KILLS.get() {
-        STEPS_LEFT.with(|left| match left.get() {
-            Some(0) => {
-                left.set(None);
-                std::panic::resume_unwind(std::boxed::Box::new(Killed));
+    if HAS_STOPS.get() {
+        let stop = STOP.with(|left| match left.take() {
+            Some((0, stop)) => Some(stop),
+            steps => {
+                left.set(steps.map(|(steps, stop)| (steps - 1, stop)));
+                None
             }
-            steps => left.set(steps.map(|steps| steps - 1)),
         });
+        if let Some(stop) = stop {
+            stop();
+        }
     }
 }
 

@@ -38,7 +38,7 @@ impl TimeoutHeader {
         })
     }
 
-    /// Writes a timeout, rounded down so that a server never gets more than the time left, but at least 1.
+    /// Writes a timeout in whole units: at least one, and otherwise no more than the time left.
     pub(super) fn write(&self, headers: &mut HeaderMap, timeout: Duration) {
         let number = match self.unit {
             TimeoutUnit::Seconds => u128::from(timeout.as_secs()),

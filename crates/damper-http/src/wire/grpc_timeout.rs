@@ -23,7 +23,7 @@ const LARGEST: u128 = 99_999_999;
 
 /// Returns the value of a `grpc-timeout` header.
 ///
-/// It is in the smallest unit that fits 8 digits, rounded up to it.
+/// It is in the smallest unit that fits 8 digits, rounded up to it, as grpc-go does.
 ///
 /// More than 99999999 hours become as many.
 ///

@@ -432,6 +432,7 @@ async fn client_sends_nothing_once_the_deadline_has_passed() {
 }
 
 /// A call that waited for a slot names the time that is left then.
+// CLAIM: Deadline
 #[tokio::test]
 async fn client_sends_the_time_left_after_a_wait() {
     let pool = Arc::new(Bulkhead::new(1).queue(1));

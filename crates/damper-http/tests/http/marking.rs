@@ -93,6 +93,7 @@ fn limiter(tokens: u32, clock: &Arc<ManualClock>) -> Arc<RateLimiter<damper::Tok
     Arc::new(RateLimiter::with_clock(burst(tokens), Arc::clone(clock)))
 }
 
+// CLAIM: http::MarkingLayer
 #[test]
 fn request_over_the_limit_is_marked_and_served() {
     let clock = Arc::new(ManualClock::new());
