@@ -144,9 +144,10 @@
 //! # Choosing the burst
 //!
 //!
-//! A limit whose burst is at least what the rate brings in 100 ms is leased to busy processes: their checks are local, and each process
-//! sends at most 50 commands a second. With a smaller burst the server decides each check, and the cost of a check is a round trip. So give a
-//! hot limit a burst of some 100 ms or more. With a burst of a second, a hot process has 30 checks and more per command.
+//! A limit whose burst is at least what the rate brings in 100 ms is leased to busy processes: their checks are local, and each process sends
+//! at most 50 commands a second, and 50 more for checks whose lease has run dry. Of each kind it may save up 20. With a smaller burst the
+//! server decides each check, and the cost of a check is a round trip. So give a hot limit a burst of some 100 ms or more. With a burst of a
+//! second, a hot process has 30 checks and more per command.
 //!
 //! Leases hold at most a quarter of the burst, for all processes together. That is not lost: under load it is spent, and an idle process
 //! returns its lease after 100 ms. [`lease_share`](crate::redis::RedisLimiterBuilder::lease_share) changes the part.

@@ -167,7 +167,10 @@
 //! state of the breaker's word, so a healthy breaker pays nothing for it. [`trip`](crate::CircuitBreaker::trip) and
 //! [`trip_for`](crate::CircuitBreaker::trip_for) open it for a time, after which it is probed.
 //! [`set_config`](crate::CircuitBreaker::set_config) changes its settings and keeps its state. For the breaker of a key, ask
-//! `KeyedCircuitBreaker::get_or_create` first. A breaker that is open or forced is kept when the store is full.
+//! `KeyedCircuitBreaker::get_or_create` first. When the store is full, it evicts a breaker that is open or forced last.
+//! [`kept_evictions`](crate::BoundedStore::kept_evictions) counts those that it evicted all the same. An open breaker that is no
+//! longer called counts as any other once its cooldown has passed.
+//!
 //! Layers take a breaker, or an `Arc` of one, that you keep to do all this:
 //!
 //! ```

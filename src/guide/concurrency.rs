@@ -48,7 +48,7 @@
 //!
 //! 1. The limit aims at calls that take 1.4 times as long as in the unloaded service, whose latency is the *baseline*.
 //! 2. A reading is the geometric mean of the latencies of at least 100 successful calls, over at least half a second.
-//! 3. Only a reading under a full limit changes the limit, so that it does not grow while there are too few calls to
+//! 3. A reading changes the limit only if the limit is full, so that it does not grow while there are too few calls to
 //!    reach it.
 //! 4. The limit is multiplied by the square root of the target over the reading.
 //! 5. A reading far from the baseline (below it by 1.4, or above 2.3 times) is ignored until a second one confirms it.
@@ -60,6 +60,8 @@
 //! 10. When the share of overloaded calls and timeouts in a full window exceeds its usual share by more than a tenth of all calls,
 //!     the limit falls by a tenth. A share that stays the same at half of the limit becomes the usual one.
 //! 11. A latency that falls to less than a quarter at half of the limit is that of another mix of calls, not of a queue.
+//! 12. If calls are refused and none ends for 10 s (or four times the baseline, if that is longer), the limit lets in one
+//!     call more than are in flight, up to its highest value so far.
 //!
 //! [`ProbedGradient`](crate::concurrency::ProbedGradient) has the details.
 //! [`concurrency::compared`](crate::concurrency::compared) (feature `compared`) has `Aimd`, `Vegas` and `Gradient2`, the rules of

@@ -75,11 +75,11 @@
 //! # }
 //! ```
 //!
-//! Deadline, rate limit, circuit breaker and retries are on by default. Hedge, throttle, pacing and limits of calls in
-//! flight are off. The limits of a server never apply to health checks: `/health`, `/healthz`, `/livez`, `/readyz` and
-//! the methods of `grpc.health.v1.Health`. The key `stack.exempt_paths` replaces this list, and an empty list turns it
-//! off. Calls wait up to `max_wait` for a slot or a token. A part that settings cannot describe, such as a
-//! limit per user, is added to `stack.parts()` with its setter.
+//! Deadline, a server's rate limit (50/s, burst 100, of all requests), circuit breaker and retries are on by default. A
+//! client's rate limit, hedge, throttle, pacing and limits of calls in flight are off. The limits of a server never apply
+//! to health checks: `/health`, `/healthz`, `/livez`, `/readyz` and the methods of `grpc.health.v1.Health`. The key
+//! `stack.exempt_paths` replaces this list, and an empty list turns it off. Calls wait up to `max_wait` for a slot or a
+//! token. A part that settings cannot describe, such as a limit per user, is added to `stack.parts()` with its setter.
 //!
 //! # Sections by themselves
 //!
@@ -164,15 +164,18 @@
 //! |---|---|
 //! | has a mistake, or cannot be read | no change, and the error lists the mistakes |
 //! | has no key, and had some before | no change, because it may have been truncated |
-//! | changes quotas, tiers, plans, breakers, limits of bulkheads, bounds of adaptive limits or of gates, queues, retry budgets | the changes apply at once |
+//! | changes quotas, tiers, plans, breakers, limits of bulkheads, bounds of adaptive limits or of gates, queues, retry budgets, hedges, throttles | the changes apply at once |
 //! | changes timeouts, the longest wait in a queue, attempts and delays of retries | they apply to calls that begin from then on; a call keeps what it began with |
-//! | changes anything else, such as an algorithm or a part of a stack | no change, and the error names the keys that need a restart |
-//! | has a quota that does not fit the limiter's step, which suits its first quota | no change, and the error gives the reason |
+//! | changes anything else, such as an algorithm, the size of a table or a part of a stack | no change, and the error names the keys that need a restart |
+//! | has a quota, or a floor of a retry budget, that the running one cannot take | no change, and the error gives the reason |
 //!
-//! [`CircuitBreaker::set_config`](crate::CircuitBreaker::set_config) lists what a breaker keeps. A limiter accepts a
-//! quota up to a thousand times as fast as its first one. Your own types can apply any key live: implement
-//! [`Reload`](crate::config::Reload). It may refuse, so it gets the settings before damper's own limits do. A program
-//! that must start takes [`Reloader::normalized`](crate::config::Reloader::normalized).
+//! [`CircuitBreaker::set_config`](crate::CircuitBreaker::set_config) lists what a breaker keeps. Token buckets and limits per
+//! key from settings take any quota. A limit of all requests by another algorithm, and the floor of a retry budget, may
+//! refuse a change by more than 1,000 times. A sliding log takes a change of its window only.
+//!
+//! Your own types can apply any key live: implement [`Reload`](crate::config::Reload). It may refuse, so it gets the
+//! settings before damper's own limits do. A program that must start takes
+//! [`Reloader::normalized`](crate::config::Reloader::normalized).
 //!
 //! Of a group only the changed sections are applied. A setting that you made for one host or key therefore stays until
 //! its own section changes.

@@ -17,7 +17,7 @@
 //! # #[cfg(feature = "std")] {
 //! use damper::{Bulkhead, CircuitBreaker, RateLimiter, RetryBudget};
 //!
-//! // Bytes of a value on a 64-bit target. Only a breaker with a large window allocates, at its first outcome.
+//! // Bytes of a value on a 64-bit target. Only a breaker with a large window, or one of time, allocates, at its first outcome.
 //! # #[cfg(target_pointer_width = "64")]
 //! # {
 //! assert!(size_of::<Bulkhead>() <= 128);

@@ -17,8 +17,8 @@
 //! | a new quota | tokens and debts are kept; the new rate holds from the change on |
 //! | [`CircuitBreaker`](crate::CircuitBreaker) | a result counts in the generation that admitted its call, and never later; at most the configured probes are in flight; while it returns, at most the share of the calls passes, and a few |
 //! | [`Bulkhead`](crate::Bulkhead) | never more calls in flight than the limit; queued calls are served first come, first served |
-//! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit stays within its bounds, but for measurements of two compared rules; each result is counted once |
-//! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry |
+//! | [`AdaptiveLimit`](crate::AdaptiveLimit) | the limit never exceeds its highest bound; only measurements go below the lowest one, those of the default rule too; each result is counted once |
+//! | [`RetryBudget`](crate::RetryBudget) | retries stay within the ratio and the reserve, however many threads retry, but for up to two free retries of a call that no server has processed |
 //! | [`Deadline`](crate::Deadline) | the next hop gets no more time than is left, but for the rounding below; a clock that steps back extends nothing beyond the original duration |
 //! | [`http::CriticalityLayer`](crate::http::CriticalityLayer) | a caller that is not trusted never chooses a tenant or raises its class, and no header of either goes past the layer |
 //! | [`http::MarkingLayer`](crate::http::MarkingLayer) | marks exactly the requests that its limit would have refused, refuses none, and no client can send its header |
@@ -27,7 +27,7 @@
 //! | [`WordLimiter`](crate::words::WordLimiter) | the envelope of its plan over all processes that use the word, killed at any step or not; a token is early by less than 0.4 µs |
 //! | [`WordBulkhead`](crate::words::WordBulkhead) | never more calls in flight than the limit, over all processes; a reclaimed seat gives back exactly what its dead process held |
 //! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |
-//! | [`WordTable`](crate::words::WordTable) | the envelope of a `WordLimiter` for each key that has a slot, and never two bursts for one key, whoever is killed when |
+//! | [`WordTable`](crate::words::WordTable) | the envelope of a `WordLimiter` for each key that has a slot, and never two bursts for one key, whoever is killed when, unless keys without a slot share words |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | [`io::BytePacer`](crate::io::BytePacer) | all connections of a limit move at most its envelope and what they kept before, a chunk each at most; those that are always busy get equal parts |
 //! | all | no panic on any input, no `unsafe` but in `damper-shm`; a decision takes no lock and allocates nothing, but for the exceptions below |
@@ -58,13 +58,13 @@
 //!
 //! # Locks and memory
 //!
-//! A limiter, a breaker, a throttle, a retry decision and a hit in a keyed table take no lock, and a thread that stops at
-//! any point stops no other. These take a short lock: the first sight of a key, [`BoundedStore`](crate::BoundedStore) and all that
+//! A limiter, a breaker, a throttle, a retry decision and a hit in a keyed table take no lock, and a thread that stops at any
+//! point stops no other. These take a short lock: the first sight of a key, [`BoundedStore`](crate::BoundedStore) and all that
 //! is stored in it, and a bulkhead or an admission while calls are queued. They allocate when they are built. A window of
-//! outcomes with more than 48 calls allocates once, at its first outcome, and each further attempt of a hedge allocates a
-//! box. A layer of rate limits allocates a box for a request whose response gets headers or corrects its cost, and for one that a
-//! [candidate](crate::shadow) refuses. The other layers of HTTP that hold or end a permit allocate a box for a call that has a
-//! [`Deadline`](crate::Deadline), or whose latency is measured.
+//! outcomes with more than 48 calls (24 where slow calls count), or of time, allocates once, at its first outcome. Each further
+//! attempt of a hedge allocates a box. A layer of rate limits allocates a box for a request whose response gets headers or
+//! corrects its cost, and for one that a [candidate](crate::shadow) refuses. The other layers of HTTP that hold or end a permit
+//! allocate a box for a call that has a [`Deadline`](crate::Deadline), or whose latency is measured.
 //!
 //! # Units and rounding
 //!

@@ -62,9 +62,10 @@
 //! struct RowsRead(u32);
 //! ```
 //!
-//! [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body) does so by the response's body as it is sent: for a download that is broken
-//! off, and for the usage that a language model states in the last event of its stream. Limits of users, teams and organisations, in requests
-//! and tokens at once, are [trees](crate::guide::trees#over-http).
+//! [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body) does so by the response's body as it is sent: for a download that is
+//! broken off, and for the usage that a language model states in the last event of its stream. A client that leaves before that event pays
+//! the estimate. A client that keeps many responses open can save up their estimates, and spend them beyond the burst at once. Only a tree
+//! bounds that. Limits of users, teams and organisations, in requests and tokens at once, are [trees](crate::guide::trees#over-http).
 //!
 //! # Behind proxies
 //!
@@ -276,7 +277,7 @@
 //! | client | setting | a call ends |
 //! |---|---|---|
 //! | HTTP | none | with the head of its response |
-//! | HTTP, with bodies that break off | [`.when_body_ends()`](crate::http::CircuitBreakerLayer::when_body_ends) | with its body |
+//! | HTTP, with bodies that break off | [`.when_body_ends()`](crate::http::CircuitBreakerLayer::when_body_ends) | with its body, or with a head that shows a failure or a 429 |
 //! | gRPC | `.completion(AtTrailers::new())` of `damper::tonic` | with its status, which follows the last message |
 //!
 //! Around a `Channel` of tonic the last one is required: gRPC sends a `200 OK` before its status, so a breaker that

@@ -71,6 +71,7 @@
 //! more in ten seconds, and its end is reported with the program's next line. A program that may log nothing for long calls
 //! `reports.tick()` from a timer, and dropping `reports` at the end of `main` reports the rest. Only the layer inside gets the reports, and
 //! only what it would have got is limited: other layers, such as one that exports metrics or traces, get every event.
+//! Put a layer that others look up beside it, such as that of tracing-opentelemetry: inside, it is not found.
 //!
 //! The table has room for 1,024 call sites or values, unless you set another capacity. If it is full, a limit that was not used lately makes
 //! room and comes back full. Limits with something to report go last, and what they counted is reported all the same.

@@ -179,7 +179,8 @@
 //!
 //! # A client
 //!
-//! A [`Client`](crate::mesh::Client) calls one service. Share it or its clones among all calls to that service:
+//! A [`Client`](crate::mesh::Client) calls one service. A user's limit slows down all calls of a client. So use one
+//! client for each service and user, and share its clones:
 //!
 //! ```no_run
 //! # #[cfg(feature = "tokio")] {
@@ -228,9 +229,9 @@
 //! ```
 //!
 //! The client reads the usage and the refusals in responses. While less than 10 % of a limit is left it waits
-//! `resets_in / remaining` before each call, and with nothing left until the reset. After a refusal it waits as long as
-//! the service stated, twice as long after the next one, and so on up to 5 minutes. It makes at most five attempts,
-//! within a retry budget.
+//! `resets_in / remaining` before each call, and with nothing left until the reset. A limit that never resets holds no
+//! call. After a refusal it waits as long as the service stated, twice as long after the next one, and so on up to 5
+//! minutes. It makes at most five attempts, within a retry budget.
 //!
 //! A function's limit slows down calls of that function. Every other limit, including one without a scope, slows down
 //! all calls. A refusal also holds calls that are already waiting, and a response to an older request does not release

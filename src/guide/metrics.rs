@@ -93,6 +93,7 @@
 //! With the feature `tracing`, layers of `damper::http` and of `damper::mesh` log refusals at the level debug, with fields
 //! for a search: `limit`, `scope`, `key`, `retry_after_ms`, `quota`, `cause`. A flood of refused requests makes no flood of lines: a layer logs at
 //! most 20 refusals at once and 5 a second, and one of each key in 10 seconds. `suppressed` says how many were left out.
+//! The key of `by_header` is the value in clear: mark secrets by `HeaderValue::set_sensitive`.
 //! Changes of a breaker's state are logged at the level info, each of them.
 //!
 //! # Cost

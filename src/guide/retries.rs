@@ -41,6 +41,8 @@
 //! | after it | as before | as before | only after enough successes |
 //! | over any time `T` | reserve + floor · T + ratio · calls in T and one ttl before | without "one ttl before" | no bound by calls |
 //!
+//! These bounds leave out free retries: a call that no server has processed has up to two.
+//!
 //! Use the first by default. The second is for a bound that must also hold for short intervals, and the third for the
 //! same rule as gRPC clients in other languages. [`RetryQuota`](crate::retry::RetryQuota) has the rule of AWS's SDKs: a retry takes
 //! tokens by the kind of failure, and gets them back if it succeeds.
@@ -61,7 +63,7 @@
 //! - **The limits are inside**, so that they count what the server receives: every attempt. The throttle counts what
 //!   the server rejects, the client limit has your share of the server's rate, the bulkhead the calls that may be in
 //!   flight.
-//! - **damper's own refusals are never retried**: an open circuit, a limit, a deadline.
+//! - **damper's own refusals are not retried**, unless a `when` of your own says so: an open circuit, a limit, a deadline.
 //!   [`EveryErr::judge`](crate::retry::EveryErr::judge) finds them in an error's chain of sources, and breakers ignore
 //!   them.
 //! - **Too short a deadline is not the server's fault.** A 504, or a call that hangs until its deadline, counts against the
@@ -184,8 +186,9 @@
 //! Inside a stack the error of every service is a `StackError`, which implements `Error`. So nothing needs `into_boxed`
 //! or `judge_boxed`, and a classifier of your own names this type.
 //!
-//! A stack waits only between attempts, and in limits that are configured to wait. The deadline ends every wait, so set
-//! one: without it a call waits as long as a server's `Retry-After` says, up to five minutes before each attempt.
+//! A stack waits only between attempts, in pacing (before the first attempt too), and in limits that are set to wait. The
+//! deadline ends every wait, so set one. Without it a call waits as long as a server's `Retry-After` says: up to five
+//! minutes before each retry, and up to an hour in pacing.
 //!
 //! `http::server_stack` does the same for a server. There a refusal is a response, and the error type remains the
 //! handler's:
@@ -259,10 +262,10 @@
 //!
 //! Messages are kept while they are sent, up to 64 KiB for each call, so that streams are retried too. For HTTP,
 //! `RetryLayer::buffering` does the same. A request that provably reached no server (its connection was refused, or
-//! HTTP/2 refused its stream) is retried in both protocols, whatever its method or code. In gRPC the first retry after
-//! a refused stream or a `GOAWAY` is transparent: immediate, and outside the attempts and the budget. Any other failure
-//! may have reached the server's application. A broken connection, or a proxy's `UNAVAILABLE`, is retried by the
-//! policy.
+//! HTTP/2 refused its stream) is retried in both protocols, whatever its method or code. For HTTP, a refused stream is
+//! known only with the feature `tonic`. In gRPC the first retry after a refused stream or a `GOAWAY` is transparent:
+//! immediate, and outside the attempts and the budget. Any other failure may have reached the server's application. A
+//! broken connection, or a proxy's `UNAVAILABLE`, is retried by the policy.
 //!
 //! # A slow server, and a slow call
 //!

@@ -53,6 +53,7 @@
 //!     let permit = SEARCH.try_acquire()?; // Err: not sent, and `retry_after()` says when to try again
 //!     let status = ask();
 //!     match status {
+//!         429 => permit.ignore(), // about one quota
 //!         502..=504 => permit.rejected(),
 //!         _ => permit.accepted(), // 404 and 500 too: the service did the work
 //!     }

@@ -109,8 +109,9 @@
 //! | in the head of the response | [`charge_by_response`](crate::http::RateLimitLayer::charge_by_response) |
 //! | in its body: JSON, or a stream of events | [`charge_by_body`](crate::http::RateLimitLayer::charge_by_body), with [`BodyLines`](crate::http::BodyLines) |
 //!
-//! A client that disconnects in the middle of a stream pays for what was counted until then. A request whose service fails, and one that
-//! is given up before its response, pays its estimate.
+//! A client that disconnects in the middle of a stream pays for what was counted until then. The count begins at the estimate. If
+//! `charge_by_response` sets the count to 0, each event must say what was used so far: a client that leaves before the first one pays nothing.
+//! A request whose service fails, and one that is given up before its response, pays its estimate.
 //!
 //! ```
 //! # #[cfg(feature = "http")] {
@@ -129,7 +130,7 @@
 //!     let user = head.headers.get("x-user")?.to_str().ok()?;
 //!     Some([(format!("acme/{user}").into(), plans[0]), ("acme".into(), plans[1])])
 //! });
-//! let layer = layer.costs(|_| [1, 4_000]).charge_by_response(|_, _| [1, 0]).charge_by_body(|_, _| {
+//! let layer = layer.costs(|_| [1, 4_000]).charge_by_body(|_, _| {
 //!     let mut lines = BodyLines::up_to(4_096);
 //!     move |piece, used| {
 //!         lines.push(piece, |line| {
@@ -151,7 +152,7 @@
 //! The metrics of a layer, or of a tree that is registered with an [`Exporter`](crate::metrics::Exporter), say how many keys
 //! each level has and was built for, and warn before a table is too small ([`full_table`](super::full_table)).
 //!
-//! `cargo run --example ai_gateway` is a gateway to a language model, over real sockets.
+//! `cargo run -p damper-examples --example ai_gateway` is a gateway to a language model, over real sockets.
 //!
 //! # Plans by name
 //!

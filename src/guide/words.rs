@@ -38,6 +38,9 @@
 //! | the slots of keys, by a part of their hash, and the buckets that keys without one share | the keys, and how they are hashed except for the seed |
 //! | the hash of plans and settings, the seed, the time of creation | the clock, the number under which a process marks its provisional words |
 //!
+//! Keys without a slot share buckets only with [`sharing`](crate::words::WordTable::sharing). Without it they are refused, so a flood of
+//! new keys keeps other new keys out.
+//!
 //! A process can change its own state for itself only. So there are no live quotas, no tiers, no queues and no wake-ups on shared words:
 //! a caller that has to wait sleeps for [`retry_after`](crate::Denied::retry_after) and asks again.
 //!

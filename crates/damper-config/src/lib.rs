@@ -128,9 +128,10 @@
 //!
 //! # Limits of a reload
 //!
-//! Some keys need a restart: those of pacing, of Mesh clients, and of the parts and classes of stacks; the algorithms, keys, proxies,
-//! headers and marks of limits; the sizes of tables; the growth and jitter of retries; the order of queues and the first adaptive limit. A reload that finds such
-//! a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own [`Reload`] can take any key.
+//! Among the keys that need a restart are those of pacing, of Mesh clients, and of the parts and classes of stacks; the algorithms, keys,
+//! proxies, headers and marks of limits; the sizes of tables; the growth and jitter of retries; the order of queues and the first
+//! adaptive limit. A reload that finds such a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own
+//! [`Reload`] can take any key.
 //!
 //! A change of a live quota by more than 1,000 times may need a restart too, if the limit counts all requests together by another
 //! algorithm than a token bucket. So may such a change of the floor of a retry budget. Then the reload applies nothing either, and

@@ -33,7 +33,8 @@
 //! # All call sites
 //!
 //! With the feature `layer`, a `LimitedLayer` of `tracing` has a limit per call site, or per call site and value of a field, in
-//! bounded memory. It reports what it suppressed every ten seconds while a flood lasts, and when the flood has ended.
+//! bounded memory. It reports what it suppressed every ten seconds while a flood lasts. The last part comes with the program's next
+//! event, by `LogReports::tick`, or when the `LogReports` are dropped.
 //!
 //! ```
 //! # extern crate damper_log as logs;

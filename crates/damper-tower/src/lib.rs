@@ -43,8 +43,8 @@
 //! `GateLayer` too, of a [gate at which calls sleep](damper_core::gate::Paces).
 //!
 //! Put the breaker around the retries and the others inside them. Then a call whose attempts all failed is one failure, and each
-//! attempt is counted, takes a token and takes a permit. damper's retries never retry a refusal of these layers, which they find in the
-//! chain of an error's sources.
+//! attempt is counted, takes a token and takes a permit. damper's retries find a refusal of these layers in the chain of an error's
+//! sources. They do not retry it, unless a `when` of your own says so.
 //!
 //! ```text
 //! request ─▶ breaker ─▶ retry ─▶ pacing ─▶ throttle ─▶ limit ─▶ bulkhead ─▶ timeout ─▶ client

@@ -45,6 +45,7 @@
 //!     .build()?;
 //! let as_with_recloser = BreakerConfig::builder()
 //!     .failure_rate(50)
+//!     .failure_threshold(u32::MAX) // by the rate alone, as recloser
 //!     .window(Window::last_calls(100))
 //!     .minimum_calls(100)
 //!     .max_probes(10)

@@ -24,7 +24,8 @@
 //! | `AddFallback(options)` | `match` | |
 //!
 //! Polly has no retry budget. damper's [`RetryBudget`](crate::RetryBudget) limits the retries of all callers together
-//! to a part of their calls, so retries cannot multiply the load in an outage.
+//! to a part of their calls, so retries cannot multiply the load in an outage. Only a call that no server has processed
+//! has up to two free retries.
 //!
 //! # A pipeline in C#
 //!
@@ -65,6 +66,7 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = BreakerConfig::builder()
 //!     .failure_rate(50)
+//!     .failure_threshold(u32::MAX) // by the rate alone, as Polly
 //!     .window(Window::last(Duration::from_secs(30)))
 //!     .minimum_calls(20)
 //!     .cooldown(Duration::from_secs(5))

@@ -8,7 +8,7 @@
 //! | `try_acquire(…)`, a `bool` | `check().is_ok()` | |
 //! | `acquire_with_timeout(…)`, `AsyncLimiter` | [`acquire(n)`](crate::RateLimiter::acquire) | waiters are served first come, first served |
 //! | `acquire_up_to(n)` | [`take_up_to(n)`](crate::RateLimiter::take_up_to) | |
-//! | `reserve(n, max_wait)` | [`reserve_within(n, max_wait)`](crate::RateLimiter::reserve_within) | dropping it gives the tokens back |
+//! | `reserve(n, max_wait)` | [`reserve_within(n, max_wait)`](crate::RateLimiter::reserve_within) | dropping it keeps the tokens taken; `cancel()` or `settle(used)` gives back |
 //! | `refund(n)` | [`refund(n)`](crate::RateLimiter::refund) | |
 //! | `algorithm(Algorithm::…)` | [`algorithm::<FixedWindow>()`](crate::keyed::KeyedLimiterBuilder::algorithm) | a type, chosen when compiling |
 //! | `quota_for(…)`: any quota for any key | [`by_plan()`](crate::KeyedLimiter::by_plan) | the quota comes with the call; with `tiers(…)` a key has one of at most fifteen |

@@ -60,6 +60,7 @@
 //!
 //! let config = BreakerConfig::builder()
 //!     .failure_rate(50)
+//!     .failure_threshold(u32::MAX) // by the rate alone, as Resilience4j
 //!     .window(Window::last_calls(100))
 //!     .minimum_calls(20)
 //!     .cooldown(Duration::from_secs(30))

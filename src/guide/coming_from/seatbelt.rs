@@ -14,7 +14,7 @@
 //! | `.sampling_duration(d)` | [`.window(Window::last(d))`](crate::breaker::Window::last) | or the [last calls](crate::breaker::Window::last_calls) |
 //! | `.break_duration(d)` | [`.cooldown(d)`](crate::breaker::BreakerConfigBuilder::cooldown) | it can grow, with jitter, and the server's `Retry-After` extends it |
 //! | `HalfOpenMode::quick()` | one probe, the default | |
-//! | `HalfOpenMode::progressive(d)` | [`.max_probes(n)`](crate::breaker::BreakerConfigBuilder::max_probes), [`.successes_to_close(n)`](crate::breaker::BreakerConfigBuilder::successes_to_close), [`.probe_failure_rate(p)`](crate::breaker::BreakerConfigBuilder::probe_failure_rate) | a number of probes instead of stages of 0.1 to 50 % of the calls |
+//! | `HalfOpenMode::progressive(d)` | [`.max_probes(n)`](crate::breaker::BreakerConfigBuilder::max_probes), [`.successes_to_close(n)`](crate::breaker::BreakerConfigBuilder::successes_to_close), [`.probe_failure_rate(p)`](crate::breaker::BreakerConfigBuilder::probe_failure_rate) | a number of probes first; then [`.ramp(Ramp::steps(d))`](crate::breaker::BreakerConfigBuilder::ramp) lets through 0.1 to 50 % of the calls in stages |
 //! | `AbandonedPolicy::ignore()` | drop the permit | the default |
 //! | `AbandonedPolicy::as_failures()` | [`.abandoned_probes_fail()`](crate::breaker::BreakerConfigBuilder::abandoned_probes_fail) | for probes; otherwise record a [`Verdict`](crate::breaker::Verdict) before the drop |
 //! | `.breaker_id(…)` | [`KeyedCircuitBreaker`](crate::KeyedCircuitBreaker), `http::CircuitBreakerLayer::per_host` | in bounded memory |
@@ -43,9 +43,6 @@
 //! - **Fallbacks.** damper returns a typed refusal, and the caller matches on it.
 //! - **Injected faults and latency.** [`testing`](crate::guide::testing) makes refusals on demand, but does not make a
 //!   service slow or broken.
-//! - **A recovery in stages.** seatbelt's half-open breaker lets a growing part of the calls through, each stage for a
-//!   time. damper's lets a number of probes through, then closes. A service that fails under its full load opens it
-//!   again.
 //! - **A threshold for abandoned calls.** seatbelt opens a breaker of which all calls were cancelled, as a hedge cancels
 //!   those of a dead host. damper's breaker learns nothing from them. In damper's stacks the hedge is inside the breaker,
 //!   and the attempt that wins is the verdict.

@@ -47,6 +47,7 @@
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let config = BreakerConfig::builder()
 //!     .failure_rate(50)
+//!     .failure_threshold(u32::MAX) // by the rate alone, as tower-resilience
 //!     .window(Window::last_calls(100))
 //!     .minimum_calls(20)
 //!     .cooldown(Duration::from_secs(30))

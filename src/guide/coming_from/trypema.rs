@@ -16,7 +16,7 @@
 //! | `.cleanup_interval(…)`, `start_cleanup_loop()` | none | all memory is allocated at the start, and no thread cleans up |
 //! | `RedisRateLimiterProvider` | `redis::KeyedRedisLimiter` with `.leasing(Leasing::Never)` | one script for each check, too |
 //! | `HybridRateLimiterProvider`, `.sync_interval(d)` | `redis::KeyedRedisLimiter` with its default | a hot process spends only tokens that the server has leased to it, so it never runs ahead of the limit |
-//! | `try_inc(key, n)` | `check_n(n)` | it does not wait for the server while the lease lasts |
+//! | `try_inc(key, n)` | `check_n(key, n)` | it does not wait for the server while the lease lasts |
 //! | `Err(TrypemaError)` when Redis fails | `.when_down(WhenDown::…)` | a share of the quota, open, or closed |
 //!
 //! # Differences under load

@@ -118,7 +118,8 @@ pub(crate) trait Settings: Copy {
 
     /// Returns the snapshot after a success of a call of this generation.
     ///
-    /// `now` is read only where the breaker opens, because a success completes the least number of calls of a rate.
+    /// `now` is read only where the breaker opens, because a success completes the least number of calls of a rate. Only the breaker
+    /// in `words` opens here. A `CircuitBreaker` judges its window before, and its `after_outcome` trips on no success.
     #[inline]
     fn after_success(
         self,

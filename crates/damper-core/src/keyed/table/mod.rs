@@ -20,7 +20,7 @@
 //!
 //! # A check of a known key
 //!
-//! A key is known if it has a slot. Its check has five steps:
+//! A key is known if it has a slot. `keyed_limiter` hashes it before, outside the table. Then its check has five steps:
 //!
 //! 1. Load the word of the slot.
 //! 2. Load the fingerprint in the slot, which has to be the key's own.
@@ -375,7 +375,7 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Gives the tokens of a receipt back to the bucket that they came from, and returns whether it still exists.
+    /// Gives a receipt's tokens back to their bucket, and returns whether that still exists.
     ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
     /// the new word.
