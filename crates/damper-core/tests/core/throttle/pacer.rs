@@ -76,7 +76,7 @@ fn answer_that_neither_accepts_nor_rejects_teaches_nothing() {
 fn longest_sleep_of_level_falls_after_an_outage() {
     let clock = ManualClock::new();
     // A token takes 510 µs, which a unit of 256 µs measures worst.
-    let pacer = pacer(Level::new(Quota::new(117_600, 60 * SECOND).unwrap()), &clock);
+    let pacer = pacer(Level::new(Quota::per(117_600, 60 * SECOND).unwrap()), &clock);
     let answered = |hints: Hints, times: u32| {
         for _ in 0..times {
             clock.advance(SECOND);
