@@ -476,6 +476,7 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[inline]
     fn release(&self) {
+        self.sampler.freed();
         self.bulkhead.release();
     }
 

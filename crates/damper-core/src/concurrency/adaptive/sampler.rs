@@ -77,7 +77,7 @@ const STALLED: Duration = Duration::from_secs(10);
 /// The number of the unloaded service's latencies that this time has at least.
 const STALLED_LATENCIES: u32 = 4;
 
-/// Stands for the ended calls of a window in which no call was refused yet.
+/// Stands for the ended calls before a refused call has looked.
 const UNSEEN: u32 = u32::MAX;
 
 /// The samples of every other window.
@@ -192,6 +192,8 @@ pub(in crate::concurrency) struct Sampler<R> {
     /// The least number of calls in the window; 0 if it may end without any.
     fewest: AtomicU32,
     /// The number of calls that had ended in the window when a refused call looked last.
+    ///
+    /// [`UNSEEN`] if a call has freed its slot since.
     ended: AtomicU32,
     /// When a refused call first found that number, in ticks.
     since: AtomicU64,
@@ -243,6 +245,17 @@ impl<R: LimitRule> Sampler<R> {
     pub(in crate::concurrency) fn refused(&self, limit: u32, clock: &impl Clock, gate: &impl Gate) {
         self.saw(limit);
         self.raise_if_stalled(clock, gate);
+    }
+
+    /// Records that a call frees its slot, with or without an outcome.
+    ///
+    /// Calls that end in errors or are given up leave no sample, but they end.
+    #[inline]
+    pub(in crate::concurrency) fn freed(&self) {
+        // ORDERING: Relaxed, as in `stalled_for`. Without refused calls nothing is written.
+        if self.ended.load(Ordering::Relaxed) != UNSEEN {
+            self.ended.store(UNSEEN, Ordering::Relaxed);
+        }
     }
 
     /// Raises the peak. Out of line: in a window it is called as often as the peak rises.
@@ -453,7 +466,8 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Returns the time since a refused call found as many ended calls as now; `None` if none has.
     fn stalled_for(&self, now: u64, ticks: Ticks) -> Option<Duration> {
-        // ORDERING: Relaxed: only a thread with the claim changes the two words, and they are read again with it. loom-tests:
+        // ORDERING: Relaxed: only a thread with the claim sets the two words, and they are read again with it. A call that frees
+        // its slot meanwhile may be missed, or noticed again for one more `STALLED`. loom-tests:
         // adaptive::a_stall_lets_one_call_in.
         let calls = self.calls(self.header.load(Ordering::Relaxed));
         (self.ended.load(Ordering::Relaxed) == calls).then(|| ticks.elapsed(self.since.load(Ordering::Relaxed), now))

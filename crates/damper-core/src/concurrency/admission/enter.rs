@@ -87,6 +87,9 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
 
     #[inline]
     fn release(&self) {
+        if let Some(sampler) = &self.sampler {
+            sampler.freed();
+        }
         self.queue.release(&self.slots, || self.now());
     }
 

@@ -90,6 +90,46 @@ fn slots_beside_calls_that_never_end_are_served_on() {
     }
 }
 
+/// Plans a limit of 5 for a window of one call, and then one of 1 for good.
+#[derive(Clone, Copy, Debug)]
+struct Falling;
+
+impl LimitRule for Falling {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
+    }
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(1)
+    }
+}
+
+/// The limit has fallen to 1 after two calls.
+fn fallen(clock: &ManualClock) -> AdaptiveLimit<Falling, &ManualClock> {
+    let limit = AdaptiveLimit::with_rule(Falling, clock).queue(4);
+    limit.try_acquire().unwrap().success();
+    limit.try_acquire().unwrap().success();
+    assert_eq!(limit.limit(), 1);
+    limit
+}
+
+/// Errors and calls that are given up say nothing about the load, but they end.
+#[test]
+fn limit_is_not_raised_while_calls_end_without_an_outcome() {
+    let clock = ManualClock::new();
+    let limit = fallen(&clock);
+    for second in 0..100 {
+        let permit = limit.try_acquire().unwrap();
+        assert!(limit.try_acquire().is_err(), "raised after {second} s");
+        clock.advance(1_000 * MS);
+        if second % 2 == 0 { permit.ignore() } else { drop(permit) }
+    }
+    let _held = limit.try_acquire().unwrap();
+    assert!(limit.try_acquire().is_err());
+    clock.advance(10_000 * MS);
+    assert!(limit.try_acquire().is_err());
+    assert_eq!(limit.limit(), 2, "no call has ended for 10 s");
+}
+
 /// Many calls wait and no new ones arrive. Each completion starts the next one.
 #[test]
 fn calls_from_the_queue_count_towards_reaching_the_limit() {
