@@ -6,7 +6,9 @@ use damper::concurrency::{
     BoundedRule, BulkheadPermit, LimitBounds, LimitRule, Outcome, ProbedGradient, WindowPlan, WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -110,6 +112,42 @@ fn fallen(clock: &ManualClock) -> AdaptiveLimit<Falling, &ManualClock> {
     limit.try_acquire().unwrap().success();
     assert_eq!(limit.limit(), 1);
     limit
+}
+
+/// All others wait, so no call is refused.
+#[test]
+fn queued_calls_notice_that_no_call_ends() {
+    let clock = ManualClock::new();
+    let limit = fallen(&clock);
+    let held = limit.try_acquire().unwrap();
+    let slept = Cell::new(Duration::ZERO);
+    let sleep = |time| {
+        slept.set(time);
+        pending::<()>()
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    let mut calls = [None, Some(25_000 * MS), Some(9_000 * MS)].map(|longest| {
+        let call = match longest {
+            Some(longest) => limit.acquire().within(longest),
+            None => limit.acquire(),
+        };
+        Box::pin(call.sleeping_by(sleep))
+    });
+    let sleeps = calls.each_mut().map(|call| {
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        slept.take()
+    });
+    assert_eq!(sleeps, [10_000 * MS, 10_000 * MS, 9_000 * MS]);
+    clock.advance(9_999 * MS);
+    assert!(calls[0].as_mut().poll(&mut context).is_pending());
+    assert_eq!(limit.limit(), 1);
+    clock.advance(MS);
+    // This wakes it.
+    assert!(calls[0].as_mut().poll(&mut context).is_pending());
+    let Poll::Ready(Ok(permit)) = calls[0].as_mut().poll(&mut context) else { panic!("one more call is let in") };
+    assert!(calls[1].as_mut().poll(&mut context).is_pending());
+    assert_eq!((limit.limit(), limit.in_flight()), (2, 2));
+    drop((held, permit));
 }
 
 /// Errors and calls that are given up say nothing about the load, but they end.
