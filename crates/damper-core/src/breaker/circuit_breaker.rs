@@ -430,10 +430,9 @@ impl<C: Clock, L: OnStateChange> Breaker for CircuitBreaker<C, L> {
     }
 
     #[inline]
-    fn probe_answered(&self, ticket: Ticket) -> Ticket {
-        match self.closed_generation() {
-            Ok(_) => ticket,
-            Err(_) => self.probe_answered_slow(ticket),
+    fn probe_answered(&self, ticket: &mut Ticket) {
+        if self.closed_generation().is_err() {
+            self.probe_answered_slow(ticket);
         }
     }
 }
@@ -539,15 +538,14 @@ impl<C: Clock, L: OnStateChange> CircuitBreaker<C, L> {
     }
 
     #[cold]
-    fn probe_answered_slow(&self, ticket: Ticket) -> Ticket {
-        if !self.is_probe(ticket.generation) {
-            return ticket;
-        }
-        match self.settle_success(ticket) {
-            Some(next) if next.generation() != ticket.generation && !matches!(next.phase(), Phase::Open { .. }) => {
-                Ticket { generation: next.generation(), began: self.timestamp() }
-            }
-            _ => Ticket::VOID,
+    fn probe_answered_slow(&self, ticket: &mut Ticket) {
+        if self.is_probe(ticket.generation) {
+            *ticket = match self.settle_success(*ticket) {
+                Some(next) if next.generation() != ticket.generation && !matches!(next.phase(), Phase::Open { .. }) => {
+                    Ticket { generation: next.generation(), began: self.timestamp() }
+                }
+                _ => Ticket::VOID,
+            };
         }
     }
 

@@ -376,6 +376,9 @@ impl BreakerConfigBuilder {
     /// More than zero and at most 100 days, rounded up to microseconds. It keeps probes that never end from blocking the breaker
     /// for ever; without it, put a timeout on calls. The first call after that time opens the breaker;
     /// [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open before.
+    ///
+    /// A layer of tower makes that call only when the service behind it is ready. So a probe that never ends and holds the last
+    /// place of a `ConcurrencyLimit` still blocks the breaker. Put such a limit outside of the breaker.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self
@@ -399,6 +402,10 @@ impl BreakerConfigBuilder {
     ///
     /// A call that is refused may pass at the next attempt. Its [`retry_after`](super::CircuitOpen::retry_after) is the time until the
     /// share has doubled. A breaker of 32 bits has no ramp.
+    ///
+    /// A layer of tower asks for a call only when the service behind it is ready. A refused clone of it keeps that readiness for its
+    /// next call. So during a ramp idle clones may hold all places of a `ConcurrencyLimit` or a `Buffer`, and the other clones wait
+    /// for one instead of being refused. Put such a service outside of the breaker.
     ///
     /// # Examples
     ///

@@ -30,11 +30,11 @@ pub trait Breaker: fmt::Debug {
     /// Records that the permit was dropped without a verdict.
     fn abandoned(&self, ticket: Self::Ticket);
 
-    /// Records a probe's success while its call goes on, and returns the ticket for the rest of the call.
+    /// Records a probe's success while its call goes on. The ticket becomes that of the rest of the call.
     ///
     /// If the success closes the breaker, the rest counts as a call of the closed state; otherwise its outcome is discarded.
     /// A call that is no probe keeps its ticket.
-    fn probe_answered(&self, ticket: Self::Ticket) -> Self::Ticket;
+    fn probe_answered(&self, ticket: &mut Self::Ticket);
 }
 
 /// The verdict on a call: whether its outcome speaks for or against the server.
@@ -157,7 +157,7 @@ impl<B: BreakerRef> Permit<B> {
     #[inline]
     pub fn probe_answered(&mut self) {
         if let Some((breaker, ticket)) = &mut self.call {
-            *ticket = breaker.probe_answered(*ticket);
+            breaker.probe_answered(ticket);
         }
     }
 

@@ -189,7 +189,7 @@ impl<C: Clock> Deadline<C> {
     pub fn utilization(&self) -> f64 {
         match self.ticks_left() {
             None => 0.0,
-            Some(left) if left <= 0 || self.specified == 0 => 1.0,
+            Some(..=0) => 1.0,
             Some(left) => self.elapsed_of(left).as_secs_f64() / self.specified().as_secs_f64(),
         }
     }
@@ -220,11 +220,15 @@ impl<C: Clock> Deadline<C> {
     /// Returns the deadline that passes first.
     #[must_use]
     pub fn earlier(self, other: Self) -> Self {
-        match (self.ticks_left(), other.ticks_left()) {
-            (None, _) => other,
-            (Some(left), Some(others)) if others < left => other,
-            _ => self,
+        match (self.is_never(), other.is_never()) {
+            (true, _) => return other,
+            (_, true) => return self,
+            _ => {}
         }
+        let now = self.clock.now();
+        // Clocks without a size are one clock, such as the default one. A second reading would make `other` seem to pass sooner.
+        let others_now = if size_of::<C>() == 0 { now } else { other.clock.now() };
+        if other.ticks_left_at(others_now) < self.ticks_left_at(now) { other } else { self }
     }
 
     /// Returns a deadline for a part of the work: `margin` before this one, set now.
@@ -241,14 +245,23 @@ impl<C: Clock> Deadline<C> {
         }
         // One reading for both, so that this deadline does not pass before the new one.
         let now = self.clock.now();
-        let left = self.remaining_of(self.expires.wrapping_sub(now) as i64);
+        let left = self.remaining_of(self.ticks_left_at(now));
         Self::after_tick(now, left.saturating_sub(margin), self.clock.clone())
     }
 
     /// Returns the ticks until the deadline passes, or `None` if it never does.
     #[inline]
     fn ticks_left(&self) -> Option<i64> {
-        if self.is_never() { None } else { Some(self.expires.wrapping_sub(self.clock.now()) as i64) }
+        if self.is_never() { None } else { Some(self.ticks_left_at(self.clock.now())) }
+    }
+
+    /// Returns the ticks from this reading until the deadline passes.
+    ///
+    /// A deadline without time has none left, even if the clock has stepped back.
+    #[inline]
+    fn ticks_left_at(&self, now: u64) -> i64 {
+        let left = self.expires.wrapping_sub(now) as i64;
+        if self.specified == 0 { left.min(0) } else { left }
     }
 }
 

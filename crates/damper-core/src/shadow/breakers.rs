@@ -116,7 +116,11 @@ impl<B: Breaker, S: Breaker> Breaker for Shadowed<B, S> {
     }
 
     #[inline]
-    fn probe_answered(&self, (ticket, candidate): Self::Ticket) -> Self::Ticket {
-        (self.in_force.probe_answered(ticket), candidate.map(|ticket| self.candidate.probe_answered(ticket)))
+    fn probe_answered(&self, (ticket, candidate): &mut Self::Ticket) {
+        // The ticket in force is replaced before a listener of the candidate may panic.
+        self.in_force.probe_answered(ticket);
+        if let Some(ticket) = candidate {
+            self.candidate.probe_answered(ticket);
+        }
     }
 }

@@ -59,6 +59,9 @@ impl<Q: ?Sized, A: Ask<Q>, B: Ask<Q>> Ask<Q> for Shadowed<A, B> {
 ///
 /// Both learn everything, unless the call has waited: a candidate would measure the wait too, so its permit then ends as that of a
 /// call that was not made. A response reports the limit of the gate in force.
+///
+/// The gate in force learns first: if a listener of the candidate panics, that verdict is not lost. If one of its own panics, the
+/// candidate's permit is dropped.
 #[derive(Debug)]
 pub struct WithCandidate<A, B> {
     permit: A,
@@ -73,38 +76,38 @@ impl<A: Permit, B: Permit> Permit for WithCandidate<A, B> {
 
     #[inline]
     fn answered(&mut self, verdict: &Verdict) {
+        self.permit.answered(verdict);
         if !self.has_waited {
             self.candidate.answered(verdict);
         }
-        self.permit.answered(verdict);
     }
 
     #[inline]
     fn first_data(&mut self) {
+        self.permit.first_data();
         if !self.has_waited {
             self.candidate.first_data();
         }
-        self.permit.first_data();
     }
 
     #[inline]
     fn end(self, verdict: &Verdict) {
+        self.permit.end(verdict);
         if self.has_waited {
             self.candidate.end(&Verdict::of(Ending::NotSent));
         } else {
             self.candidate.end(verdict);
         }
-        self.permit.end(verdict);
     }
 
     #[inline]
     fn panicked(self) {
+        self.permit.panicked();
         if self.has_waited {
             self.candidate.end(&Verdict::of(Ending::NotSent));
         } else {
             self.candidate.panicked();
         }
-        self.permit.panicked();
     }
 
     #[inline]

@@ -45,7 +45,8 @@ const FURTHEST_AHEAD: u64 = 3_600_000_000;
 ///   fewer are sent, the fewer are accepted. With the bound, a service that accepts 45 % of the calls gets 25 % of them. To send more, set
 ///   [`max_refused`](Self::max_refused), or a multiplier above 1 / 0.45.
 /// - In an **outage**, at least 10 verdicts on the calls of the last 5 s and none accepted, the throttle sends only 1 % at once.
-///   The outage lasts until a call is accepted, however few calls are made.
+///   The outage lasts until a call is accepted within 3.75 s of its start, however few calls are made. A service that takes more
+///   than 5 s to accept a call does not end it.
 /// - In a **recovery**, at least 3 such verdicts and 90 % accepted, it doubles the share that it sends each second.
 /// - It sends a call whenever none was sent for a second, and 1 % always. So it detects a recovery.
 ///

@@ -65,13 +65,12 @@ impl<B: FixedBreaker> Breaker for B {
         }
     }
 
-    fn probe_answered(&self, generation: Generation) -> Generation {
-        if !self.is_probe(generation) {
-            return generation;
-        }
-        match self.succeeded(generation) {
-            Some(next) if next.is_closed() => next.generation(),
-            _ => Generation::NONE,
+    fn probe_answered(&self, generation: &mut Generation) {
+        if self.is_probe(*generation) {
+            *generation = match self.succeeded(*generation) {
+                Some(next) if next.is_closed() => next.generation(),
+                _ => Generation::NONE,
+            };
         }
     }
 }

@@ -326,13 +326,13 @@ fn permit_of_a_shadowed_gate_passes_on_all_that_it_learns() {
     let (success, declined) = (Verdict::of(Ending::Success), Verdict::of(Ending::Declined));
     let mut permit = ask();
     permit.answered(&success);
-    assert_eq!(learnt(), ["candidate Success", "in force Success"]);
+    assert_eq!(learnt(), ["in force Success", "candidate Success"]);
     permit.first_data();
-    assert_eq!(learnt(), ["candidate \"data\"", "in force \"data\""]);
+    assert_eq!(learnt(), ["in force \"data\"", "candidate \"data\""]);
     permit.end(&declined);
-    assert_eq!(learnt(), ["candidate Declined", "in force Declined"]);
+    assert_eq!(learnt(), ["in force Declined", "candidate Declined"]);
     ask().panicked();
-    assert_eq!(learnt(), ["candidate \"panic\"", "in force \"panic\""]);
+    assert_eq!(learnt(), ["in force \"panic\"", "candidate \"panic\""]);
     // A caller sees the gate in force alone.
     let permit = ask();
     assert_eq!(permit.usual_latency(), Some(Duration::from_millis(9)));

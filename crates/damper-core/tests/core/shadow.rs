@@ -1,10 +1,12 @@
 //! A candidate beside what is in force: each decides as it would alone.
 
 use core::time::Duration;
-use damper::breaker::Verdict;
+use damper::breaker::{State, StateChange, Verdict};
+use damper::gate::{self, Answer, Ask, Ending, Permit};
 use damper::shadow::{ShadowReport, Shadowed};
 use damper::{BreakerConfig, CircuitBreaker, FixedWindow, LimitSet, Limiter, ManualClock, Quota, RateLimiter};
 use proptest::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Moves the clock by so many milliseconds, then asks for so many tokens.
 fn calls() -> impl Strategy<Value = Vec<(u64, u32)>> {
@@ -132,6 +134,56 @@ fn refused_call_gives_back_the_probe_of_the_candidate() {
     }
     let report = breakers.report();
     assert_eq!((report.only_in_force, report.by_both), (3, 0), "the place of the probe is free each time");
+}
+
+/// Panics at changes of a candidate to this state.
+fn panics_at(state: State) -> impl Fn(StateChange) {
+    move |change| assert!(change.to() != state, "a bug of the listener")
+}
+
+/// The breaker in force has learned from the call, so the permit does not tell it once more.
+#[test]
+fn listener_of_the_candidate_that_panics_keeps_the_place_of_another_probe() {
+    let clock = ManualClock::new();
+    let second = Duration::from_secs(1);
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(second).max_probes(2).abandoned_probes_fail();
+    let breakers = Shadowed::new(
+        CircuitBreaker::with_clock(config.successes_to_close(2).build().unwrap(), &clock),
+        CircuitBreaker::with_clock(config.build().unwrap(), &clock).on_state_change(panics_at(State::Closed)),
+    );
+    breakers.try_acquire().unwrap().failure();
+    clock.advance(second);
+    let [mut first, other] = [(); 2].map(|()| breakers.try_acquire().unwrap());
+    catch_unwind(AssertUnwindSafe(|| first.probe_answered())).unwrap_err();
+    drop(first);
+    assert_eq!(breakers.in_force().state(), State::HalfOpen, "its probe has succeeded");
+    other.success();
+    assert_eq!(breakers.in_force().state(), State::Closed);
+}
+
+#[test]
+fn gate_in_force_learns_although_a_listener_of_the_candidate_panics() {
+    let clock = ManualClock::new();
+    let second = Duration::from_secs(1);
+    let config = BreakerConfig::builder().failure_threshold(1).cooldown(second).build().unwrap();
+    for (told, state) in [("the end", State::Open), ("a panic", State::Open), ("the first data", State::Closed)] {
+        let in_force = CircuitBreaker::with_clock(config, &clock);
+        let candidate = CircuitBreaker::with_clock(config, &clock).on_state_change(panics_at(state));
+        if state == State::Closed {
+            in_force.trip();
+            candidate.trip();
+            clock.advance(second);
+        }
+        let gate = Shadowed::new(&in_force, &candidate);
+        let Answer::Pass(mut permit) = gate.ask(&()) else { panic!("the breaker in force lets it pass") };
+        let tell = || match told {
+            "the end" => permit.end(&gate::Verdict::of(Ending::Failed)),
+            "a panic" => permit.panicked(),
+            _ => permit.first_data(),
+        };
+        catch_unwind(AssertUnwindSafe(tell)).unwrap_err();
+        assert_eq!(in_force.state(), state, "after {told}");
+    }
 }
 
 #[cfg(feature = "std")]

@@ -33,22 +33,36 @@ pin_project! {
     pub struct ObservedBody<R, P: Permit, V = BodyErrors> {
         #[pin]
         body: R,
-        // `Some` until the verdict is recorded.
-        pending: Option<HeldCall<P, V>>,
+        // It is dropped after the body, so that its slot is not free while the body still holds its connection.
+        pending: OpenCall<P, V>,
         // Whether data of the body has arrived.
         has_data: bool,
-        // Whether the caller waits for the server, rather than the server for the caller.
-        is_pending: bool,
-        // Whether a call may time out in its body.
-        may_time_out: bool,
     }
+}
 
-    impl<R, P: Permit, V> PinnedDrop for ObservedBody<R, P, V> {
-        fn drop(this: Pin<&mut Self>) {
-            let this = this.project();
-            if *this.may_time_out && *this.is_pending && let Some(HeldCall(permit, _)) = this.pending.take() {
-                permit.abandoned();
-            }
+/// The call of a body that has not ended.
+struct OpenCall<P: Permit, V> {
+    /// `Some` until the verdict is recorded.
+    held: Option<HeldCall<P, V>>,
+    /// Whether the caller waits for the server, rather than the server for the caller.
+    is_pending: bool,
+    /// Whether a call may time out in its body.
+    may_time_out: bool,
+}
+
+impl<P: Permit, V> OpenCall<P, V> {
+    const fn new(held: Option<HeldCall<P, V>>) -> Self {
+        Self { held, is_pending: false, may_time_out: true }
+    }
+}
+
+impl<P: Permit, V> Drop for OpenCall<P, V> {
+    fn drop(&mut self) {
+        if self.may_time_out
+            && self.is_pending
+            && let Some(HeldCall(permit, _)) = self.held.take()
+        {
+            permit.abandoned();
         }
     }
 }
@@ -67,12 +81,12 @@ impl<R: Body, P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>> ObservedBody<R,
                 record_end(&mut pending, BodyEnd::Plain);
             }
         }
-        Self { body, pending, has_data: false, is_pending: false, may_time_out: true }
+        Self { body, pending: OpenCall::new(pending), has_data: false }
     }
 
     /// Gives no verdict on a body that its reader gives up after the deadline.
     pub(super) fn without_timeout(mut self) -> Self {
-        self.may_time_out = false;
+        self.pending.may_time_out = false;
         self
     }
 }
@@ -98,7 +112,7 @@ fn record_end<P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>>(
 /// Middleware outside, such as tower-http's, answers in place of the service with it.
 impl<R: Default, P: Permit, V> Default for ObservedBody<R, P, V> {
     fn default() -> Self {
-        Self { body: R::default(), pending: None, has_data: false, is_pending: false, may_time_out: true }
+        Self { body: R::default(), pending: OpenCall::new(None), has_data: false }
     }
 }
 
@@ -108,27 +122,28 @@ impl<R: Body, P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>> Body for Observ
 
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<R::Data>, R::Error>>> {
         let mut this = self.project();
-        let watch = Unwinding::watch(this.pending);
+        let OpenCall { held, is_pending, .. } = this.pending;
+        let watch = Unwinding::watch(held);
         let polled = this.body.as_mut().poll_frame(context);
         let is_data = matches!(&polled, Poll::Ready(Some(Ok(frame))) if !frame.is_trailers());
         let is_over = is_data && this.body.is_end_stream();
         watch.over();
-        *this.is_pending = polled.is_pending();
+        *is_pending = polled.is_pending();
         let frame = ready!(polled);
         match &frame {
             Some(Ok(frame)) => match (frame.trailers_ref(), frame.data_ref()) {
-                (Some(trailers), _) => record_end(this.pending, BodyEnd::Trailers(trailers)),
-                _ if is_over => record_end(this.pending, BodyEnd::Plain),
+                (Some(trailers), _) => record_end(held, BodyEnd::Trailers(trailers)),
+                _ if is_over => record_end(held, BodyEnd::Plain),
                 (_, Some(data)) if !*this.has_data && data.has_remaining() => {
                     *this.has_data = true;
-                    if let Some(HeldCall(permit, _)) = this.pending {
+                    if let Some(HeldCall(permit, _)) = held {
                         permit.first_data();
                     }
                 }
                 _ => {}
             },
-            Some(Err(_)) => record_end(this.pending, BodyEnd::Error),
-            None => record_end(this.pending, BodyEnd::Plain),
+            Some(Err(_)) => record_end(held, BodyEnd::Error),
+            None => record_end(held, BodyEnd::Plain),
         }
         Poll::Ready(frame)
     }
@@ -144,7 +159,7 @@ impl<R: Body, P: Permit, V: for<'a> Reads<BodyEnd<'a>, Verdict>> Body for Observ
 
 impl<R: fmt::Debug, P: Permit, V> fmt::Debug for ObservedBody<R, P, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_ended = self.pending.is_none();
+        let has_ended = self.pending.held.is_none();
         f.debug_struct("ObservedBody").field("body", &self.body).field("has_ended", &has_ended).finish_non_exhaustive()
     }
 }

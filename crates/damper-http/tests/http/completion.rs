@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use std::cell::RefCell;
 use std::future::{Ready, pending, poll_fn, ready};
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -24,9 +24,11 @@ enum Event {
     FirstData,
     Panicked,
     Released,
+    /// The body of the response was dropped.
+    BodyDropped,
 }
 
-use Event::{Ended, FirstData, Panicked, Released};
+use Event::{BodyDropped, Ended, FirstData, Panicked, Released};
 
 /// Holds a place of the gate until the call has ended.
 struct Place(Rc<RefCell<Vec<Event>>>);
@@ -234,6 +236,52 @@ fn call_abandoned_after_its_deadline_has_timed_out() {
     pass();
     drop(body);
     assert_eq!(silent.events(), [Ended(Ending::TimedOut), Released]);
+}
+
+/// Never has a frame, and notes its drop, which may panic.
+struct Silent(Rc<RefCell<Vec<Event>>>, bool);
+
+impl Body for Silent {
+    type Data = bytes::Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<http_body::Frame<bytes::Bytes>>>> {
+        Poll::Pending
+    }
+}
+
+impl Drop for Silent {
+    fn drop(&mut self) {
+        self.0.borrow_mut().push(BodyDropped);
+        if self.1 {
+            panic();
+        }
+    }
+}
+
+/// The body holds its connection until it is dropped.
+#[test]
+fn given_up_body_is_dropped_before_its_place_is_released() {
+    for (left, panics_in_drop) in [(None, false), (Some(Duration::from_millis(1)), false), (None, true)] {
+        let places = Places::default();
+        let gate = ClientGate::new(places.clone()).completion(AtBodyEnd::new()).min_budget(Duration::ZERO);
+        let body = || Silent(Rc::clone(&places.0), panics_in_drop);
+        let silent = tower::service_fn(|_: Asked| ready(Ok::<_, io::Error>(Response::new(body()))));
+        let mut request = request();
+        if let Some(left) = left {
+            request.extensions_mut().insert(Deadline::after(left));
+        }
+        let mut body = polled(GateLayer::at(gate).layer(silent).call(request)).unwrap().into_body();
+        assert_eq!(next_frame(&mut body), Poll::Pending);
+        std::thread::sleep(2 * left.unwrap_or_default());
+        assert_eq!(panics(|| drop(body)), panics_in_drop);
+        let timed_out = left.map(|_| Ended(Ending::TimedOut));
+        let expected: Vec<_> = [BodyDropped].into_iter().chain(timed_out).chain([Released]).collect();
+        assert_eq!(places.0.take(), expected, "{left:?}");
+    }
 }
 
 /// Whatever the server says, also when to come back. Before the deadline its answer counts.

@@ -1,5 +1,7 @@
 //! The adaptive limit: its constructors, permits, and learned state.
 
+#[cfg(feature = "alloc")]
+use super::sampler::STALLED;
 use super::sampler::{Gate, Sampler};
 use super::{BoundedRule, LimitBounds, LimitRule, Outcome, ProbedGradient};
 use crate::CallError;
@@ -37,9 +39,9 @@ use core::time::Duration;
 /// [`overloaded`](BulkheadPermit::overloaded) if the service refused the call or it timed out. A permit that is dropped records
 /// nothing.
 ///
-/// If calls are refused and none has ended for 10 s, or four times the [baseline](Self::baseline) if that is longer, the limit lets
-/// in one call more than are in flight, up to its highest value so far. Otherwise calls that hold their slots for long, such as
-/// streams, could fill a limit that fell, and no call could end and raise it again.
+/// If calls are refused or wait, and none has ended for 10 s, or four times the [baseline](Self::baseline) if that is longer, the
+/// limit lets in one call more than are in flight, up to its highest value so far. Otherwise calls that hold their slots for long,
+/// such as streams, could fill a limit that fell, and no call could end and raise it again.
 ///
 /// Use one for each thing that can be overloaded: one per host for clients, one per group of similar routes for servers. It needs
 /// some 100 calls in half a second to follow closely; with fewer, a window lasts until there were 100.
@@ -210,6 +212,8 @@ impl<R: LimitRule, C: Clock> AdaptiveLimit<R, C> {
     }
 
     /// Waits for a permit in the [`queue`](Self::queue), as [`Bulkhead::acquire`] does.
+    ///
+    /// A call that waits looks every 10 s whether any call has ended. So its future sleeps even if its wait has no end.
     ///
     /// # Examples
     ///
@@ -476,6 +480,7 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[inline]
     fn release(&self) {
+        self.sampler.freed();
         self.bulkhead.release();
     }
 
@@ -496,7 +501,10 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[cfg(feature = "alloc")]
     fn look(&self, place: Place, patience: &Patience, waker: Waker) -> Option<Result<u64, BulkheadFull>> {
-        let outcome = self.bulkhead.look(place, patience, waker)?;
+        let Some(outcome) = self.bulkhead.look(place, patience, waker) else {
+            self.sampler.raise_if_stalled(self.bulkhead.clock(), &self.bulkhead);
+            return None;
+        };
         if outcome.is_ok() {
             // A call that had to wait for its slot found the limit reached, whether or not other calls come.
             self.sampler.saw(self.limit());
@@ -521,7 +529,7 @@ impl<R: LimitRule, C: Clock> Slotted for AdaptiveLimit<R, C> {
 
     #[cfg(feature = "alloc")]
     fn remaining(&self, patience: &Patience) -> Option<Duration> {
-        self.bulkhead.remaining(patience)
+        self.bulkhead.remaining(patience).into_iter().chain([STALLED]).min()
     }
 }
 

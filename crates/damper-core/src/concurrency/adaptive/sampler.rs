@@ -72,12 +72,14 @@ const MOST_TICKS: u64 = END.max() / 2;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// The least time without the end of a call after which one more call is let in.
-const STALLED: Duration = Duration::from_secs(10);
+///
+/// Queued calls look again after it, because no other call may come that would be refused.
+pub(in crate::concurrency) const STALLED: Duration = Duration::from_secs(10);
 
 /// The number of the unloaded service's latencies that this time has at least.
 const STALLED_LATENCIES: u32 = 4;
 
-/// Stands for the ended calls of a window in which no call was refused yet.
+/// Stands for the ended calls before a call without a slot has looked.
 const UNSEEN: u32 = u32::MAX;
 
 /// The samples of every other window.
@@ -191,9 +193,11 @@ pub(in crate::concurrency) struct Sampler<R> {
     least: AtomicU64,
     /// The least number of calls in the window; 0 if it may end without any.
     fewest: AtomicU32,
-    /// The number of calls that had ended in the window when a refused call looked last.
+    /// The number of calls that had ended in the window when a call without a slot looked last.
+    ///
+    /// [`UNSEEN`] if a call has freed its slot since.
     ended: AtomicU32,
-    /// When a refused call first found that number, in ticks.
+    /// When such a call first found that number, in ticks.
     since: AtomicU64,
     is_claimed: AtomicBool,
     /// The rule and its plan.
@@ -243,6 +247,17 @@ impl<R: LimitRule> Sampler<R> {
     pub(in crate::concurrency) fn refused(&self, limit: u32, clock: &impl Clock, gate: &impl Gate) {
         self.saw(limit);
         self.raise_if_stalled(clock, gate);
+    }
+
+    /// Records that a call frees its slot, with or without an outcome.
+    ///
+    /// Calls that end in errors or are given up leave no sample, but they end.
+    #[inline]
+    pub(in crate::concurrency) fn freed(&self) {
+        // ORDERING: Relaxed, as in `stalled_for`. Without refused calls nothing is written.
+        if self.ended.load(Ordering::Relaxed) != UNSEEN {
+            self.ended.store(UNSEEN, Ordering::Relaxed);
+        }
     }
 
     /// Raises the peak. Out of line: in a window it is called as often as the peak rises.
@@ -423,9 +438,9 @@ impl<R: LimitRule> Sampler<R> {
 
     /// Lets in one call more than are in flight if no call has ended for some time.
     ///
-    /// The limit does not exceed its highest value so far.
+    /// Refused and queued calls ask for it. The limit does not exceed its highest value so far.
     #[cold]
-    fn raise_if_stalled(&self, clock: &impl Clock, gate: &impl Gate) {
+    pub(in crate::concurrency) fn raise_if_stalled(&self, clock: &impl Clock, gate: &impl Gate) {
         let (now, ticks) = (clock.now(), Ticks::of(clock));
         if self.stalled_for(now, ticks).is_some_and(|time| time < STALLED) {
             return;
@@ -451,9 +466,10 @@ impl<R: LimitRule> Sampler<R> {
         }
     }
 
-    /// Returns the time since a refused call found as many ended calls as now; `None` if none has.
+    /// Returns the time since a call without a slot found as many ended calls as now; `None` if none has.
     fn stalled_for(&self, now: u64, ticks: Ticks) -> Option<Duration> {
-        // ORDERING: Relaxed: only a thread with the claim changes the two words, and they are read again with it. loom-tests:
+        // ORDERING: Relaxed: only a thread with the claim sets the two words, and they are read again with it. A call that frees
+        // its slot meanwhile may be missed, or noticed again for one more `STALLED`. loom-tests:
         // adaptive::a_stall_lets_one_call_in.
         let calls = self.calls(self.header.load(Ordering::Relaxed));
         (self.ended.load(Ordering::Relaxed) == calls).then(|| ticks.elapsed(self.since.load(Ordering::Relaxed), now))

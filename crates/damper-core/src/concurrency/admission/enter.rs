@@ -5,7 +5,7 @@ use super::permit::sealed::Admits;
 use super::request::{AdmittedCall, Entrant};
 use super::{Admission, NotAdmitted};
 use crate::acquire::awaited;
-use crate::concurrency::adaptive::sampler::Gate;
+use crate::concurrency::adaptive::sampler::{Gate, STALLED};
 use crate::concurrency::bulkhead::permit::sealed::{Entry, Learning, Slotted};
 use crate::concurrency::queue::{Cause, Expiry, Fate, Full, Moment, Place};
 use crate::concurrency::{LimitRule, Outcome};
@@ -62,7 +62,13 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
 
     fn look(&self, place: Place, entrant: &Entrant, waker: Waker) -> Option<Result<AdmittedCall, NotAdmitted>> {
         let moment @ Moment { now, needed } = self.now();
-        let cause = match self.queue.look(&self.slots, moment, place, entrant.has_waited(now), waker)? {
+        let Some(fate) = self.queue.look(&self.slots, moment, place, entrant.has_waited(now), waker) else {
+            if let Some(sampler) = &self.sampler {
+                sampler.raise_if_stalled(&self.clock, self);
+            }
+            return None;
+        };
+        let cause = match fate {
             Fate::Granted if entrant.is_late(now, 0) => {
                 self.release();
                 RefusalCause::Late
@@ -87,6 +93,9 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
 
     #[inline]
     fn release(&self) {
+        if let Some(sampler) = &self.sampler {
+            sampler.freed();
+        }
         self.queue.release(&self.slots, || self.now());
     }
 
@@ -104,7 +113,8 @@ impl<R: LimitRule, C: Clock> Slotted for Admission<R, C> {
             end.at.remaining(&self.clock).saturating_sub(needed.unwrap_or(Duration::ZERO))
         });
         let wait = entrant.wait_end.map(|end| end.remaining(&self.clock));
-        until_late.into_iter().chain(wait).min()
+        let until_stalled = self.sampler.as_ref().map(|_| STALLED);
+        until_late.into_iter().chain(wait).chain(until_stalled).min()
     }
 }
 

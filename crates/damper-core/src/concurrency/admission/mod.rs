@@ -301,6 +301,9 @@ impl<R: LimitRule, C: Clock> Admission<R, C> {
     ///
     /// `gate.acquire(request).wait()?` blocks the thread, and `gate.acquire(request).await?` does not.
     ///
+    /// A call that waits for an adaptive limit looks every 10 s whether any call has ended. So its future sleeps even if its wait has
+    /// no end.
+    ///
     /// # Examples
     ///
     /// ```

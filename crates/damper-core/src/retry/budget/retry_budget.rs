@@ -3,7 +3,7 @@
 use super::{Budget, RetryBudgetConfig};
 use crate::limit::{Algorithm, TokenBucket};
 use crate::quota::SetQuotaError;
-use crate::sync::{AtomicU64, Field, Ordering, SpinWait, const_unless_loom};
+use crate::sync::{AtomicBool, AtomicU64, Claim, Field, Ordering, SpinWait, const_unless_loom};
 use crate::time::{Clock, DefaultClock, LazyMicros, Micros};
 
 /// The deposits of a retry budget.
@@ -95,6 +95,8 @@ pub struct RetryBudget<C = DefaultClock> {
     micros: LazyMicros,
     /// The settings apart from those of the bucket, in one word: each call reads them once.
     rates: AtomicU64,
+    /// Whether a thread changes the settings.
+    is_claimed: AtomicBool,
     bucket: TokenBucket,
     clock: C,
 }
@@ -180,6 +182,7 @@ impl<C: Clock> RetryBudget<C> {
                 word: AtomicU64::new(0),
                 micros: LazyMicros::new(),
                 rates: AtomicU64::new(rates_of(&config)),
+                is_claimed: AtomicBool::new(false),
                 bucket: TokenBucket::new(config.bucket(1)),
                 clock,
             }
@@ -214,6 +217,7 @@ impl<C: Clock> RetryBudget<C> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn set_config(&self, config: RetryBudgetConfig) -> Result<(), SetQuotaError> {
+        let _claim = Claim::of(&self.is_claimed).ok_or(SetQuotaError::Busy)?;
         self.bucket.set_quota(config.bucket(1), &self.clock)?;
         let (old, new) = (self.rates(), rates_of(&config));
         // ORDERING: Relaxed, here and below, as in `rates` and `update`.

@@ -6,7 +6,9 @@ use damper::concurrency::{
     BoundedRule, BulkheadPermit, LimitBounds, LimitRule, Outcome, ProbedGradient, WindowPlan, WindowSummary,
 };
 use damper::{AdaptiveLimit, ManualClock};
+use std::cell::Cell;
 use std::collections::VecDeque;
+use std::future::pending;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
@@ -88,6 +90,82 @@ fn slots_beside_calls_that_never_end_are_served_on() {
         serves(Vegas::new(bounds));
         serves(Gradient2::new(bounds));
     }
+}
+
+/// Plans a limit of 5 for a window of one call, and then one of 1 for good.
+#[derive(Clone, Copy, Debug)]
+struct Falling;
+
+impl LimitRule for Falling {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
+    }
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(1)
+    }
+}
+
+/// The limit has fallen to 1 after two calls.
+fn fallen(clock: &ManualClock) -> AdaptiveLimit<Falling, &ManualClock> {
+    let limit = AdaptiveLimit::with_rule(Falling, clock).queue(4);
+    limit.try_acquire().unwrap().success();
+    limit.try_acquire().unwrap().success();
+    assert_eq!(limit.limit(), 1);
+    limit
+}
+
+/// All others wait, so no call is refused.
+#[test]
+fn queued_calls_notice_that_no_call_ends() {
+    let clock = ManualClock::new();
+    let limit = fallen(&clock);
+    let held = limit.try_acquire().unwrap();
+    let slept = Cell::new(Duration::ZERO);
+    let sleep = |time| {
+        slept.set(time);
+        pending::<()>()
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    let mut calls = [None, Some(25_000 * MS), Some(9_000 * MS)].map(|longest| {
+        let call = match longest {
+            Some(longest) => limit.acquire().within(longest),
+            None => limit.acquire(),
+        };
+        Box::pin(call.sleeping_by(sleep))
+    });
+    let sleeps = calls.each_mut().map(|call| {
+        assert!(call.as_mut().poll(&mut context).is_pending());
+        slept.take()
+    });
+    assert_eq!(sleeps, [10_000 * MS, 10_000 * MS, 9_000 * MS]);
+    clock.advance(9_999 * MS);
+    assert!(calls[0].as_mut().poll(&mut context).is_pending());
+    assert_eq!(limit.limit(), 1);
+    clock.advance(MS);
+    // This wakes it.
+    assert!(calls[0].as_mut().poll(&mut context).is_pending());
+    let Poll::Ready(Ok(permit)) = calls[0].as_mut().poll(&mut context) else { panic!("one more call is let in") };
+    assert!(calls[1].as_mut().poll(&mut context).is_pending());
+    assert_eq!((limit.limit(), limit.in_flight()), (2, 2));
+    drop((held, permit));
+}
+
+/// Errors and calls that are given up say nothing about the load, but they end.
+#[test]
+fn limit_is_not_raised_while_calls_end_without_an_outcome() {
+    let clock = ManualClock::new();
+    let limit = fallen(&clock);
+    for second in 0..100 {
+        let permit = limit.try_acquire().unwrap();
+        assert!(limit.try_acquire().is_err(), "raised after {second} s");
+        clock.advance(1_000 * MS);
+        if second % 2 == 0 { permit.ignore() } else { drop(permit) }
+    }
+    let _held = limit.try_acquire().unwrap();
+    assert!(limit.try_acquire().is_err());
+    clock.advance(10_000 * MS);
+    assert!(limit.try_acquire().is_err());
+    assert_eq!(limit.limit(), 2, "no call has ended for 10 s");
 }
 
 /// Many calls wait and no new ones arrive. Each completion starts the next one.

@@ -10,6 +10,7 @@ use damper::concurrency::{
 use damper::time::Seed;
 use damper::{Clock, Deadline, DeadlineExceeded, ManualClock};
 use proptest::prelude::*;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::future::{Pending, pending, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -902,6 +903,50 @@ fn gate_serves_on_beside_calls_that_never_end() {
         permits.into_iter().for_each(AdmissionPermit::success);
     }
     assert!(lowest <= 12, "there was no probe");
+    drop(held);
+}
+
+/// Plans a limit of 5 for a window of one call, and then one of 1 for good.
+#[derive(Clone, Copy, Debug)]
+struct Falling;
+
+impl LimitRule for Falling {
+    fn first(&self) -> WindowPlan {
+        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
+    }
+    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
+        WindowPlan::new(1)
+    }
+}
+
+/// Calls end without an outcome before, which raises no limit.
+#[test]
+fn queued_calls_notice_that_no_call_ends() {
+    let clock = ManualClock::new();
+    let gate = Admission::with_rule(Falling, &clock).queue(4);
+    gate.try_acquire(REQUEST).unwrap().success();
+    gate.try_acquire(REQUEST).unwrap().success();
+    for second in 0..20 {
+        let permit = gate.try_acquire(REQUEST).unwrap();
+        assert!(gate.try_acquire(REQUEST).is_err(), "raised after {second} s");
+        clock.advance(1_000 * MS);
+        drop(permit);
+    }
+    let held = gate.try_acquire(REQUEST).unwrap();
+    let slept = Cell::new(Duration::ZERO);
+    let sleep = |time| {
+        slept.set(time);
+        pending::<()>()
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    let mut call = Box::pin(gate.acquire(REQUEST).sleeping_by(sleep));
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    assert_eq!(slept.get(), 10_000 * MS);
+    clock.advance(slept.get());
+    // This wakes it.
+    assert!(call.as_mut().poll(&mut context).is_pending());
+    assert!(call.as_mut().poll(&mut context).is_ready());
+    assert_eq!((gate.limit(), gate.queued()), (2, 0));
     drop(held);
 }
 

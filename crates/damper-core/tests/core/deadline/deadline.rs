@@ -93,6 +93,52 @@ fn utilization_is_a_number_if_the_clock_steps_back() {
 }
 
 #[test]
+fn deadline_without_time_has_passed_even_if_the_clock_steps_back() {
+    let clock = ManualClock::new();
+    clock.advance(Duration::from_secs(1));
+    let none = Deadline::with_clock(Duration::ZERO, &clock);
+    let child = Deadline::with_clock(Duration::from_secs(1), &clock).child(Duration::from_secs(2));
+    clock.step_back(Duration::from_millis(1));
+    for deadline in [none, child] {
+        assert!(deadline.is_expired() && deadline.check().is_err());
+        assert_eq!((deadline.remaining(), deadline.elapsed()), (Duration::ZERO, Duration::ZERO));
+    }
+    let short = Deadline::with_clock(Duration::from_nanos(1), &clock);
+    assert!(none.earlier(short).is_expired() && short.earlier(none).is_expired());
+    assert!(!short.is_expired());
+}
+
+std::thread_local! {
+    static READING: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Advances by a millisecond at each reading. All its values are one clock, like the default one.
+#[derive(Clone, Copy)]
+struct OneClock;
+
+impl Clock for OneClock {
+    fn now(&self) -> u64 {
+        READING.replace(READING.get() + 1_000_000)
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+#[test]
+fn earlier_reads_one_clock_once() {
+    let first = Deadline::with_clock(Duration::from_secs(1), OneClock);
+    // It is set a millisecond later.
+    let second = Deadline::with_clock(Duration::from_micros(999_500), OneClock);
+    for earlier in [first.earlier(second), second.earlier(first)] {
+        assert_eq!(earlier.specified(), Duration::from_secs(1));
+    }
+    let never = Deadline::never(OneClock);
+    assert!(first.earlier(never).specified() == first.specified() && never.earlier(never).is_never());
+}
+
+#[test]
 fn earlier_returns_the_deadline_that_passes_first() {
     let clock = ManualClock::new();
     let set_first = Deadline::with_clock(Duration::from_secs(3), &clock);

@@ -5,8 +5,9 @@
 use damper::retry::{
     Attempts, Budget, Failure, Retry, RetryBucket, RetryBudget, RetryBudgetConfig, RetryQuota, RetryThrottle,
 };
-use damper::{Clock, ManualClock};
+use damper::{Clock, ManualClock, SetQuotaError};
 use proptest::prelude::*;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 const TTL: Duration = Duration::from_secs(10);
@@ -328,6 +329,46 @@ fn deposits_expire_by_the_new_ttl_after_a_change() {
 fn of_ttl(seconds: u64) -> RetryBudgetConfig {
     let builder = RetryBudgetConfig::builder().ratio(1.0).floor(0).reserve(0);
     builder.ttl(Duration::from_secs(seconds)).build().expect("in range")
+}
+
+std::thread_local! {
+    static MEDDLES: Cell<bool> = const { Cell::new(false) };
+    static REFUSALS: RefCell<Vec<Result<(), SetQuotaError>>> = const { RefCell::new(Vec::new()) };
+    static BUDGET: RetryBudget<Meddler> = RetryBudget::with_clock(of_ttl(10), Meddler);
+}
+
+/// A clock that changes the ttl of `BUDGET` whenever it is read, as another thread might.
+#[derive(Debug)]
+struct Meddler;
+
+impl Clock for Meddler {
+    fn now(&self) -> u64 {
+        if MEDDLES.take() {
+            let refusal = BUDGET.with(|budget| budget.set_config(of_ttl(20)));
+            REFUSALS.with_borrow_mut(|refusals| refusals.push(refusal));
+            MEDDLES.set(true);
+        }
+        60_000_000_000
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000_000_000
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_changes_a_budget() {
+    BUDGET.with(|budget| {
+        (0..10).for_each(|_| budget.began());
+        MEDDLES.set(true);
+        budget.set_config(of_ttl(5)).unwrap();
+        MEDDLES.set(false);
+        let refusals = REFUSALS.take();
+        assert!(!refusals.is_empty());
+        assert!(refusals.iter().all(|refusal| *refusal == Err(SetQuotaError::Busy)), "{refusals:?}");
+        budget.set_config(of_ttl(20)).unwrap();
+        assert_eq!((0..20).filter(|_| budget.try_withdraw()).count(), 10);
+    });
 }
 
 /// The retries between two changes stay within the deposits.
