@@ -4,7 +4,8 @@ use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::deadline::SkewGuard;
 use damper::http::{
-    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RequestDeadline, RetryLayer, TimeoutUnit,
+    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RateLimitLayer, RequestDeadline, RetryLayer,
+    TimeoutUnit,
 };
 use damper::retry::{Jitter, Unlimited};
 use damper::tower::GateLayer;
@@ -453,6 +454,23 @@ async fn client_sends_the_time_left_after_a_wait() {
     assert!((1_000..=1_700).contains(&*sent.lock().unwrap()), "{sent:?}");
 }
 
+/// A call that waited for a token names the time that is left then.
+#[tokio::test]
+async fn client_sends_the_time_left_after_a_wait_for_a_token() {
+    let limiter = RateLimiter::new(Quota::per_second(1));
+    limiter.check().unwrap();
+    let sent = Mutex::new(0);
+    let service = ServiceBuilder::new()
+        .layer(client(Duration::from_secs(20)))
+        .layer(RateLimitLayer::new(Arc::new(limiter)).wait(LONG))
+        .service_fn(|request: Request<Empty<Bytes>>| {
+            *sent.lock().unwrap() = request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap();
+            ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+        });
+    assert!(service.oneshot(request(None)).await.is_ok());
+    assert!((1..=19_500).contains(&*sent.lock().unwrap()), "{sent:?}");
+}
+
 /// A wait that leaves the server no time is refused at once, although it would end before the deadline.
 #[tokio::test]
 async fn no_wait_of_a_client_reaches_into_the_margin() {
@@ -469,10 +487,16 @@ async fn no_wait_of_a_client_reaches_into_the_margin() {
 
     let hourly = RateLimiter::new(Quota::per_hour(1_000).burst(1));
     hourly.check().unwrap();
-    let limit = GateLayer::limit(Arc::new(hourly)).waiting(LONG).time_left(RequestDeadline);
-    let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
+    let hourly = Arc::new(hourly);
+    let limit = GateLayer::limit(Arc::clone(&hourly)).waiting(LONG).time_left(RequestDeadline);
+    let limited = ServiceBuilder::new().layer(layer.clone()).layer(limit).service_fn(called);
     let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
     assert!(is_refusal(&*limited.expect("it does not wait").unwrap_err()));
+
+    let limit = RateLimitLayer::new(hourly).wait(LONG);
+    let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
+    let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
+    assert_eq!(limited.expect("it does not wait").unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
 /// A failed response is returned at once if the wait would leave a retry no time.
