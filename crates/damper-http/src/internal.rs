@@ -6,6 +6,8 @@
 pub use crate::limit::limits_for_each;
 pub use crate::pacing::{PaceOnly, Repeating, Unjudged};
 pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
+#[cfg(feature = "hyper")]
+pub use crate::retry::classify::is_error_of_user;
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;
 pub use crate::retry::classify::is_unprocessed;
