@@ -10,7 +10,7 @@ pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
 pub use crate::retry::classify::is_error_of_user;
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;
-pub use crate::retry::classify::is_unprocessed;
+pub use crate::retry::classify::{is_fault_of_request, is_unprocessed};
 pub use crate::rewrite::OptionalRewrite;
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, PeerLimit, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};

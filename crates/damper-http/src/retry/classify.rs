@@ -99,7 +99,8 @@ impl<E: Error + 'static> ClassifyResponse<E, Option<Failure>> for Statuses {
 ///
 /// The server has nothing to do with that, and another attempt would fail in the same way. hyper calls such an error one of its user. Over
 /// HTTP/2 it is the reset of a stream by this side.
-pub(crate) fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
+#[must_use]
+pub fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "hyper")]
     if successors(Some(error), |&error| source_of(error)).any(is_error_of_user) {
         return true;
