@@ -4,13 +4,14 @@ use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::deadline::SkewGuard;
 use damper::http::{
-    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RateLimitLayer, RequestDeadline, RetryLayer,
-    TimeoutUnit,
+    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RateLimitLayer, RequestDeadline, ResponseHead,
+    RetryLayer, TimeoutUnit,
 };
-use damper::retry::{Jitter, Unlimited};
+use damper::retry::{Failure, GaveUp, Jitter, Unlimited};
 use damper::tower::GateLayer;
-use damper::{Backoff, Bulkhead, Deadline, DeadlineExceeded, Quota, RateLimiter, Retry, is_refusal};
+use damper::{Backoff, Bulkhead, Deadline, DeadlineExceeded, Quota, RateLimiter, Retry, RetryError, is_refusal};
 use futures_util::{StreamExt, stream};
+use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
@@ -518,6 +519,39 @@ async fn no_backoff_reaches_into_the_margin() {
         assert_eq!(made.into_inner(), attempts, "{margin:?}");
     }
     assert_eq!(began.elapsed(), Duration::from_secs(4), "the first call did not wait");
+}
+
+/// A `Retry-After` that ends before the margin is honoured, even if its spread does not.
+#[tokio::test(start_paused = true)]
+async fn hint_is_spread_within_the_margin() {
+    let layer = client(LONG).margin(LONG.saturating_sub(Duration::from_millis(31_500)));
+    let layers = ServiceBuilder::new().layer(layer).layer(RetryLayer::new(Retry::new(2).budget(Unlimited)));
+    for _ in 0..40 {
+        let made = AtomicUsize::new(0);
+        let service = layers.clone().service_fn(|_: Request<Empty<Bytes>>| {
+            made.fetch_add(1, Ordering::SeqCst);
+            let failed = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).header(RETRY_AFTER, "30");
+            ready(Ok::<_, std::io::Error>(failed.body(Full::<Bytes>::default()).unwrap()))
+        });
+        assert_eq!(service.oneshot(request(None)).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(made.into_inner(), 2);
+    }
+}
+
+#[tokio::test]
+async fn hint_that_reaches_into_the_margin_is_in_the_error() {
+    let hint = LONG / 2;
+    let retries = RetryLayer::new(Retry::new(2).budget(Unlimited));
+    let retries = retries.when(move |response: Result<&ResponseHead<'_>, &std::io::Error>| {
+        response.is_err().then(|| Failure::TRANSIENT.retry_after(Some(hint)))
+    });
+    let service =
+        ServiceBuilder::new().layer(client(LONG).margin(LONG.saturating_sub(hint))).layer(retries).service_fn(
+            |_: Request<Empty<Bytes>>| ready(Err::<Response<Empty<Bytes>>, _>(std::io::Error::other("as scripted"))),
+        );
+    let error = service.oneshot(request(None)).await.unwrap_err();
+    let error = error.downcast_ref::<RetryError<std::io::Error>>().expect("that of the retries");
+    assert_eq!(error.reason(), GaveUp::Deadline { hint: Some(hint) });
 }
 
 /// The server has no deadlines. It sends its head and then stalls.
