@@ -5,7 +5,6 @@ use crate::completion::{AtHead, Completion, HeldCall, HeldPermit, MinBudget};
 use crate::deadline::SentTimeout;
 use crate::telemetry::Observe;
 use core::fmt;
-use core::time::Duration;
 use damper_core::CallError;
 use damper_core::gate::{AnswerOf, Ask, Gate, Permit};
 use damper_tower::internal::{Side, Stand};
@@ -138,9 +137,7 @@ where
 
     /// Tells the server how much time is left.
     fn waited(&self, _: &G::Wait, request: &mut Request<B>) {
-        if let Some(sent) = request.extensions().get::<SentTimeout>().cloned() {
-            sent.write(request.headers_mut(), Duration::MAX);
-        }
+        SentTimeout::update(request);
     }
 
     #[inline]

@@ -6,9 +6,11 @@
 pub use crate::limit::limits_for_each;
 pub use crate::pacing::{PaceOnly, Repeating, Unjudged};
 pub use crate::rate_limit::grpc::{ask_limit, is_grpc_type};
+#[cfg(feature = "hyper")]
+pub use crate::retry::classify::is_error_of_user;
 #[cfg(feature = "http2")]
 pub use crate::retry::classify::is_refused_stream;
-pub use crate::retry::classify::is_unprocessed;
+pub use crate::retry::classify::{is_fault_of_request, is_unprocessed};
 pub use crate::rewrite::OptionalRewrite;
 pub use crate::stack::{AttemptParts, CallParts, GatePart, LayerPart, NoPart, PartErrors, PeerLimit, RepeatParts};
 pub use crate::telemetry::{DeadlineStage, Event, Kind, RefusalDetails, Telemetry};

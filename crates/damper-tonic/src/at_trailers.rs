@@ -10,6 +10,7 @@ use core::fmt;
 use core::ops::ControlFlow;
 use damper_core::gate::{Ending, Permit, Verdict, is_refusal};
 use damper_core::{CallError, Reads};
+use damper_http::internal::is_fault_of_request;
 use damper_http::{BodyEnd, Completion, HeldPermit, ObservedBody};
 use http::Response;
 use http_body::Body;
@@ -30,6 +31,7 @@ use tonic::{Code, Status};
 /// | is a limiter's refusal: `RESOURCE_EXHAUSTED` with a `google.rpc.RetryInfo`, or a 429 with `Retry-After` | a success |
 /// | has none, and a status of HTTP that gRPC maps to a code, such as 503 | by that code |
 /// | has none, and is `UNKNOWN` by that mapping: a stream that was cut off, a page of HTML, a 500 | a failure |
+/// | does not come, because the call's own messages failed | none; a probe gives its place back |
 /// | is a stream that the caller drops | none; a probe gives its place back |
 /// | does not come, because the call panics | a failure; the panic goes on to the caller |
 ///
@@ -195,11 +197,14 @@ where
 
     /// Judges an error: by the status in its chain, else as a broken connection, or a timeout.
     ///
+    /// A request whose own messages failed says nothing about the server. It ends as not sent.
+    ///
     /// An error with a status comes from another layer, and one that such a layer made of an error of the transport is that error. A
     /// refusal by a layer of damper is ignored.
     fn failed(&self, error: E) -> (Verdict, Status) {
         let error = error.into();
         let verdict = match find_status(&*error) {
+            _ if is_fault_of_request(&*error) => Verdict::of(Ending::NotSent),
             Some(status) if !is_refusal(&*error) && !is_of_transport(status) => verdict_on(status, &self.classify),
             _ => Verdict::of(Ending::of_error(&*error)),
         };

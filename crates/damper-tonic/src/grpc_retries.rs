@@ -12,6 +12,7 @@ use core::str;
 use core::time::Duration;
 use damper_core::internal::source_of;
 use damper_core::retry::{EveryErr, Failure, RetryError};
+use damper_http::internal::is_error_of_user;
 use damper_http::wire::{self, GRPC_TIMEOUT};
 use damper_http::{BufferedBody, ClassifyResponse, GiveUp, Head, ResponseHead, RetryProtocol};
 use h2::Reason;
@@ -203,7 +204,7 @@ impl GrpcRetries {
                 return self.failure_of(Code::DeadlineExceeded);
             }
             // The caller's own messages failed.
-            if error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user) {
+            if is_error_of_user(error) {
                 return Failure::FATAL;
             }
             if let Some(reason) =

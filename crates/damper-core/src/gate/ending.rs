@@ -49,9 +49,9 @@ pub enum Ending {
     Broken,
     /// There was no answer in time.
     TimedOut,
-    /// The server has not seen the call.
+    /// The request was not sent as a whole, so the call says nothing about the server.
     ///
-    /// A gate in this process refused it, or the request could not be made.
+    /// A gate in this process refused it, the request could not be made, or its own body failed while it was sent.
     NotSent,
 }
 

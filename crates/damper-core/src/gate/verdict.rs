@@ -34,6 +34,8 @@ pub struct Verdict {
     /// The cost of the call in the units of the limit, if the response told it.
     pub cost: Option<u32>,
     /// Whether a server may have processed the call.
+    ///
+    /// It is `false` for [`NotSent`](Ending::NotSent), although the server may have seen a part of a request whose own body failed.
     pub may_be_processed: bool,
 }
 

@@ -155,7 +155,7 @@ impl<C: Clock + Clone> Attempts<C> {
     pub fn failed<B: Budget, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
         let budget = retry.budget_ref();
         self.count_failure(budget, failure);
-        let wait = self.next_wait(retry, failure)?;
+        let wait = self.next_wait(retry, failure, Duration::MAX)?;
         self.withdraw(budget, failure)?;
         Ok(wait)
     }
@@ -181,11 +181,18 @@ impl<C: Clock + Clone> Attempts<C> {
 
     /// Returns the wait before the next attempt, which no budget has been asked about.
     ///
+    /// The attempt begins before the deadline, and before `left` is over. Pass `Duration::MAX` if only the deadline bounds it.
+    ///
     /// # Errors
     ///
     /// The reason why there is no further attempt.
     #[inline]
-    pub fn next_wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+    pub fn next_wait<B, V>(
+        &mut self,
+        retry: &Retry<C, B, V>,
+        failure: Failure,
+        left: Duration,
+    ) -> Result<Duration, GaveUp> {
         if !failure.may_retry() {
             return Err(GaveUp::NotRetryable);
         }
@@ -193,13 +200,13 @@ impl<C: Clock + Clone> Attempts<C> {
             return Err(GaveUp::Declined);
         }
         if self.is_transparent(failure) {
-            let is_over = self.deadline.is_expired();
+            let is_over = left.is_zero() || self.deadline.is_expired();
             return if is_over { Err(GaveUp::Deadline { hint: None }) } else { Ok(Duration::ZERO) };
         }
         if self.is_last(retry) {
             return Err(GaveUp::Attempts);
         }
-        self.wait(retry, failure)
+        self.wait(retry, failure, left)
     }
 
     /// Withdraws the next attempt from the call's budget, and makes it the present one.
@@ -226,8 +233,8 @@ impl<C: Clock + Clone> Attempts<C> {
         Ok(())
     }
 
-    /// Returns the wait before the next attempt, which ends before the deadline.
-    fn wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure) -> Result<Duration, GaveUp> {
+    /// Returns the wait before the next attempt, which ends before the deadline and before `left` is over.
+    fn wait<B, V>(&mut self, retry: &Retry<C, B, V>, failure: Failure, left: Duration) -> Result<Duration, GaveUp> {
         let hint = match failure.hint {
             ServerHint::NotBefore(wait) | ServerHint::Exactly(wait) => Some(wait),
             ServerHint::None | ServerHint::Never => None,
@@ -236,8 +243,8 @@ impl<C: Clock + Clone> Attempts<C> {
         if let Some(wait) = hint.filter(|wait| *wait > longest) {
             return Err(GaveUp::Hint { wait, longest });
         }
-        let left = if self.deadline.is_never() { None } else { Some(self.deadline.remaining()) };
-        let is_too_long = |wait: Duration| left.is_some_and(|left| wait >= left);
+        let left = left.min(self.deadline.remaining());
+        let is_too_long = |wait: Duration| wait >= left;
         let no_time = GaveUp::Deadline { hint: hint.filter(|hint| is_too_long(*hint)) };
         if let ServerHint::Exactly(wait) = failure.hint {
             (self.retries, self.previous) = (0, 0);
@@ -259,7 +266,7 @@ impl<C: Clock + Clone> Attempts<C> {
         if is_too_long(wait) {
             return Err(no_time);
         }
-        let room = left.map_or(Duration::MAX, |left| left.saturating_sub(wait)).saturating_sub(Duration::from_nanos(1));
+        let room = left.saturating_sub(wait).saturating_sub(Duration::from_nanos(1));
         Ok(wait.saturating_add(spread(hint, backoff.base(), random).min(room)))
     }
 }

@@ -11,7 +11,12 @@ use http_body::Body;
 /// Ends a call with the body of its response, unless the head already shows a failure or a limit.
 ///
 /// The verdict of the head holds if the body is whole. A body that fails after a 200 is a failure. A body that is dropped before its end has
-/// no verdict. Like [`AtHead`], it is not for gRPC: use `damper::tonic::AtTrailers`.
+/// no verdict.
+///
+/// Whatever its error is, a body that fails counts. That includes a response that fails because the body of its request did. A proxy
+/// whose client breaks an upload off usually drops the response first, and the call then has no verdict.
+///
+/// Like [`AtHead`], it is not for gRPC: use `damper::tonic::AtTrailers`.
 #[derive(Clone, Copy, Default)]
 pub struct AtBodyEnd<V = Statuses> {
     head: AtHead<V>,

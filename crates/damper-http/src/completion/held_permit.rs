@@ -91,6 +91,11 @@ impl<P: Permit> Permit for HeldPermit<P> {
     fn usual_latency(&self) -> Option<Duration> {
         self.permit.usual_latency()
     }
+
+    #[inline]
+    fn was_asked(&self) -> bool {
+        self.permit.was_asked()
+    }
 }
 
 impl<P> fmt::Debug for HeldPermit<P> {

@@ -21,7 +21,7 @@ use http::{HeaderMap, HeaderValue};
 /// | a head | that of its [status](Ending::of_status) |
 /// | one of 4xx or 5xx that a layer of damper made in this process: it has a [`Refused`] in its extensions | [`NotSent`](Ending::NotSent) |
 /// | an error that is a [refusal](is_refusal) of damper's own, or a request that could not be made | [`NotSent`](Ending::NotSent) |
-/// | with the feature `hyper`, and over HTTP/2 with `http2`, an error of the request itself: its own body failed, as when the client of a proxy breaks off an upload | [`NotSent`](Ending::NotSent) |
+/// | with the feature `hyper`, and over HTTP/2 with `http2`, an error of the request itself, before a head: its own body failed, as when the client of a proxy breaks off an upload | [`NotSent`](Ending::NotSent) |
 /// | an error with a [`DeadlineExceeded`], an `AttemptTimedOut` or, with the feature `tokio`, the error of tokio's or tower's timeout among its sources | [`TimedOut`](Ending::TimedOut) |
 /// | an error in a [stack](crate::client_stack) whose protocol [knows](crate::StackProtocol::ending) it, as gRPC knows a status | that ending |
 /// | any other error | [`Broken`](Ending::Broken) |

@@ -59,7 +59,9 @@ impl<P: Permit, V> Held<P, V> {
         V: ClassifyResponse<E, Verdict>,
     {
         let stall = self.stall_limit;
-        let limits = self.call.as_ref().map(|call| BodyLimits { deadline: call.permit().deadline(), stall });
+        // An absent limit has no slot that a body has to free.
+        let permit = self.call.as_ref().map(HeldCall::permit).filter(|permit| permit.was_asked());
+        let limits = permit.map(|permit| BodyLimits { deadline: permit.deadline(), stall });
         let result = match HeldCall::finish::<R, E, Infallible>(&mut self.call, result) {
             Ok(response) => Ok(response),
             Err(CallError::Failed(error)) => Err(error),

@@ -46,8 +46,10 @@ where
     #[inline]
     fn hold(&self, permit: Option<L::Permit>, request: &Request<B>) -> Self::Held {
         let ServerSettings { min_budget, stall_limit, telemetry, .. } = &self.shared.settings;
-        let Some(permit) = permit.filter(Permit::was_asked) else { return Held::exempt() };
-        Observe::<L::Refusal>::allowed(telemetry);
+        let Some(permit) = permit else { return Held::exempt() };
+        if permit.was_asked() {
+            Observe::<L::Refusal>::allowed(telemetry);
+        }
         Held::new(HeldPermit::new(permit, &Head::of(request), min_budget), self.completion.clone(), *stall_limit)
     }
 

@@ -5,7 +5,7 @@ use crate::Head;
 use core::time::Duration;
 use damper_core::deadline::Deadline;
 use damper_core::setting::Setting;
-use http::{Extensions, HeaderMap};
+use http::{Extensions, HeaderMap, Request};
 
 /// The sources of a request's deadline in a layer.
 #[derive(Clone, Debug)]
@@ -48,6 +48,13 @@ impl SentTimeout {
     /// Writes the time left now minus the margin, but at most `most`, the caller's time left.
     pub(crate) fn write(&self, headers: &mut HeaderMap, most: Duration) {
         self.protocol.write_timeout(headers, self.header.as_ref(), self.left().min(most));
+    }
+
+    /// Writes the time left now into a request that has waited, if a layer of deadlines is around.
+    pub(crate) fn update<B>(request: &mut Request<B>) {
+        if let Some(sent) = request.extensions().get::<Self>().cloned() {
+            sent.write(request.headers_mut(), Duration::MAX);
+        }
     }
 
     /// Returns the time within which a request with these extensions has to be sent.

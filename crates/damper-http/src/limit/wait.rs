@@ -2,14 +2,14 @@
 
 use super::global::{reported_quota, standing_after};
 use super::{Detail, Limit, LimitAnswer, LimitDecision, Limited, Refusal, Standing};
-use crate::Head;
+use crate::{Head, RequestDeadline};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
-use damper_core::Deadline;
+use damper_core::Reads;
 use damper_core::gate::{Forecast, WaitsWith, keep};
 use damper_core::internal::Keepable;
 use damper_core::limit::{RateLimiter, TokenBucket};
@@ -34,9 +34,10 @@ impl<C> WaitingLimit<C> {
 
     /// Returns how long this request may wait.
     ///
-    /// A token that comes after the call's deadline would be spent on a response that is too late.
+    /// A token that comes after the call's deadline would be spent on a response that is too late. At a client, one that comes within the
+    /// margin would be spent on a request that the server has no time for.
     fn longest_wait(&self, head: &Head<'_>) -> Duration {
-        head.extensions.get::<Deadline>().map_or(self.longest, |deadline| self.longest.min(deadline.remaining()))
+        RequestDeadline.read_from(head).map_or(self.longest, |left| self.longest.min(left))
     }
 }
 

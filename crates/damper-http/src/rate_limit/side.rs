@@ -5,12 +5,13 @@ use super::gate::{ComparedRefusal, Decided, Passage};
 use super::settings::RateLimitSettings;
 use super::{Body, RateLimitLayer};
 use crate::Head;
+use crate::deadline::SentTimeout;
 use crate::limit::{Limit, Standing};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use bytes::Bytes;
 use core::fmt;
-use damper_core::gate::{AnswerOf, Ask, Permit};
+use damper_core::gate::{AnswerOf, Ask, Gate, Permit};
 use damper_tower::internal::{Side, Stand};
 use http::{Request, Response};
 
@@ -49,6 +50,11 @@ impl<L: Limit, B, R, E> Side<Request<B>, Response<R>, E> for RateLimitLayer<L> {
     #[inline]
     fn ask(&self, request: &Request<B>) -> AnswerOf<RateLimitSettings<L>> {
         self.settings.ask(&self.head(request))
+    }
+
+    /// Tells the server how much time is left, if the layer is before a client.
+    fn waited(&self, _: &<RateLimitSettings<L> as Gate>::Wait, request: &mut Request<B>) {
+        SentTimeout::update(request);
     }
 
     #[inline]

@@ -310,11 +310,9 @@ where
         }
         let RetrySettings { retry, budgets, .. } = &*self.settings;
         let (attempts, budget) = (&mut self.attempts, budgets.budget(&self.budget));
-        let wait = attempts.next_wait(retry, failure)?;
+        let left = left_to_begin(&self.until, self.kept.as_ref().map(|kept| &kept.0));
+        let wait = attempts.next_wait(retry, failure, left)?;
         let (head, kept) = self.kept.take().ok_or(GaveUp::Attempts)?;
-        if wait >= left_to_begin(&self.until, Some(&head)) {
-            return Err(GaveUp::Deadline { hint: None });
-        }
         // An attempt that is still sending may have exceeded the kept data. Then nothing is withdrawn from the budget.
         let mut withdrawal = Err(GaveUp::NotRetryable);
         let body = kept.restart_if(|| {

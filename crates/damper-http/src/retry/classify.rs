@@ -2,6 +2,8 @@
 
 use crate::{ClassifyResponse, ResponseHead, Statuses, wire};
 use alloc::boxed::Box;
+#[cfg(feature = "hyper")]
+use alloc::string::ToString;
 use core::error::Error;
 use core::iter::successors;
 use damper_core::gate::{Ending, Verdict};
@@ -97,7 +99,8 @@ impl<E: Error + 'static> ClassifyResponse<E, Option<Failure>> for Statuses {
 ///
 /// The server has nothing to do with that, and another attempt would fail in the same way. hyper calls such an error one of its user. Over
 /// HTTP/2 it is the reset of a stream by this side.
-pub(crate) fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
+#[must_use]
+pub fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "hyper")]
     if successors(Some(error), |&error| source_of(error)).any(is_error_of_user) {
         return true;
@@ -105,14 +108,22 @@ pub(crate) fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
     crate::RequestNotMade::find_in(error).is_some()
 }
 
-/// Returns whether an error, its sources aside, comes from the request that hyper was given.
+/// The text of hyper's error for a connection that ended before it took the request.
 #[cfg(feature = "hyper")]
-fn is_error_of_user(error: &(dyn Error + 'static)) -> bool {
+const CONNECTION_ENDED: &str = "dispatch task is gone";
+
+/// Returns whether an error, its sources aside, comes from the request that hyper was given.
+///
+/// hyper also calls it an error of its user that a connection ended while the request waited for a stream of it. The request is not at fault
+/// then. hyper has no method for that error, so this function compares its text.
+#[must_use]
+#[cfg(feature = "hyper")]
+pub fn is_error_of_user(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "http2")]
     if let Some(error) = error.downcast_ref::<h2::Error>() {
         return error.is_reset() && !error.is_remote() && !error.is_library();
     }
-    error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user)
+    error.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_user() && error.to_string() != CONNECTION_ENDED)
 }
 
 /// Returns whether the error or one of its sources shows that no server processed the request.

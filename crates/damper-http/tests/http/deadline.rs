@@ -4,12 +4,14 @@ use crate::support::{Client, serve};
 use bytes::Bytes;
 use damper::deadline::SkewGuard;
 use damper::http::{
-    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RequestDeadline, RetryLayer, TimeoutUnit,
+    ClientConcurrencyLayer, ClientDeadlineLayer, DeadlineLayer, RateLimitLayer, RequestDeadline, ResponseHead,
+    RetryLayer, TimeoutUnit,
 };
-use damper::retry::{Jitter, Unlimited};
+use damper::retry::{Failure, GaveUp, Jitter, Unlimited};
 use damper::tower::GateLayer;
-use damper::{Backoff, Bulkhead, Deadline, DeadlineExceeded, Quota, RateLimiter, Retry, is_refusal};
+use damper::{Backoff, Bulkhead, Deadline, DeadlineExceeded, Quota, RateLimiter, Retry, RetryError, is_refusal};
 use futures_util::{StreamExt, stream};
+use http::header::RETRY_AFTER;
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Empty, Full, StreamBody};
@@ -454,6 +456,23 @@ async fn client_sends_the_time_left_after_a_wait() {
     assert!((1_000..=1_700).contains(&*sent.lock().unwrap()), "{sent:?}");
 }
 
+/// A call that waited for a token names the time that is left then.
+#[tokio::test]
+async fn client_sends_the_time_left_after_a_wait_for_a_token() {
+    let limiter = RateLimiter::new(Quota::per_second(1));
+    limiter.check().unwrap();
+    let sent = Mutex::new(0);
+    let service = ServiceBuilder::new()
+        .layer(client(Duration::from_secs(20)))
+        .layer(RateLimitLayer::new(Arc::new(limiter)).wait(LONG))
+        .service_fn(|request: Request<Empty<Bytes>>| {
+            *sent.lock().unwrap() = request.headers()[TIMEOUT].to_str().unwrap().parse().unwrap();
+            ready(Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new())))
+        });
+    assert!(service.oneshot(request(None)).await.is_ok());
+    assert!((1..=19_500).contains(&*sent.lock().unwrap()), "{sent:?}");
+}
+
 /// A wait that leaves the server no time is refused at once, although it would end before the deadline.
 #[tokio::test]
 async fn no_wait_of_a_client_reaches_into_the_margin() {
@@ -470,10 +489,16 @@ async fn no_wait_of_a_client_reaches_into_the_margin() {
 
     let hourly = RateLimiter::new(Quota::per_hour(1_000).burst(1));
     hourly.check().unwrap();
-    let limit = GateLayer::limit(Arc::new(hourly)).waiting(LONG).time_left(RequestDeadline);
-    let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
+    let hourly = Arc::new(hourly);
+    let limit = GateLayer::limit(Arc::clone(&hourly)).waiting(LONG).time_left(RequestDeadline);
+    let limited = ServiceBuilder::new().layer(layer.clone()).layer(limit).service_fn(called);
     let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
     assert!(is_refusal(&*limited.expect("it does not wait").unwrap_err()));
+
+    let limit = RateLimitLayer::new(hourly).wait(LONG);
+    let limited = ServiceBuilder::new().layer(layer).layer(limit).service_fn(called);
+    let limited = tokio::time::timeout(LONG / 10, limited.oneshot(request(None))).await;
+    assert_eq!(limited.expect("it does not wait").unwrap().status(), StatusCode::TOO_MANY_REQUESTS);
 }
 
 /// A failed response is returned at once if the wait would leave a retry no time.
@@ -495,6 +520,39 @@ async fn no_backoff_reaches_into_the_margin() {
         assert_eq!(made.into_inner(), attempts, "{margin:?}");
     }
     assert_eq!(began.elapsed(), Duration::from_secs(4), "the first call did not wait");
+}
+
+/// A `Retry-After` that ends before the margin is honoured, even if its spread does not.
+#[tokio::test(start_paused = true)]
+async fn hint_is_spread_within_the_margin() {
+    let layer = client(LONG).margin(LONG.saturating_sub(Duration::from_millis(31_500)));
+    let layers = ServiceBuilder::new().layer(layer).layer(RetryLayer::new(Retry::new(2).budget(Unlimited)));
+    for _ in 0..40 {
+        let made = AtomicUsize::new(0);
+        let service = layers.clone().service_fn(|_: Request<Empty<Bytes>>| {
+            made.fetch_add(1, Ordering::SeqCst);
+            let failed = Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).header(RETRY_AFTER, "30");
+            ready(Ok::<_, std::io::Error>(failed.body(Full::<Bytes>::default()).unwrap()))
+        });
+        assert_eq!(service.oneshot(request(None)).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(made.into_inner(), 2);
+    }
+}
+
+#[tokio::test]
+async fn hint_that_reaches_into_the_margin_is_in_the_error() {
+    let hint = LONG / 2;
+    let retries = RetryLayer::new(Retry::new(2).budget(Unlimited));
+    let retries = retries.when(move |response: Result<&ResponseHead<'_>, &std::io::Error>| {
+        response.is_err().then(|| Failure::TRANSIENT.retry_after(Some(hint)))
+    });
+    let service =
+        ServiceBuilder::new().layer(client(LONG).margin(LONG.saturating_sub(hint))).layer(retries).service_fn(
+            |_: Request<Empty<Bytes>>| ready(Err::<Response<Empty<Bytes>>, _>(std::io::Error::other("as scripted"))),
+        );
+    let error = service.oneshot(request(None)).await.unwrap_err();
+    let error = error.downcast_ref::<RetryError<std::io::Error>>().expect("that of the retries");
+    assert_eq!(error.reason(), GaveUp::Deadline { hint: Some(hint) });
 }
 
 /// The server has no deadlines. It sends its head and then stalls.

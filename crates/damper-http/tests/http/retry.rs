@@ -1,5 +1,6 @@
 //! Retries before HTTP clients: on tokio's paused time, and over real sockets.
 
+use crate::support::lost_before_a_stream;
 use crate::tokio_clock::TokioClock;
 use bytes::Bytes;
 use damper::gate::{Ending, Verdict};
@@ -738,6 +739,15 @@ async fn failed_upload_is_no_failure_of_the_server() {
         assert_eq!(EveryStatus::judge(Err(&error)), Verdict::of(Ending::NotSent), "{error:?}");
         assert_eq!(Statuses::failure(Err(&error)), Some(Failure::FATAL), "{error:?}");
     }
+}
+
+/// hyper calls it an error of its user that a connection is lost while a request waits for a stream.
+#[tokio::test]
+async fn request_whose_connection_is_lost_before_it_has_a_stream_is_retried() {
+    let error = lost_before_a_stream().await;
+    assert!(error.is_user(), "{error:?}");
+    assert_eq!(Statuses::failure(Err(&error)), Some(Failure::TRANSIENT), "{error}");
+    assert_eq!(Statuses::judge(Err(&error)), Verdict::of(Ending::Broken), "{error}");
 }
 
 mod hyper_services {

@@ -270,6 +270,24 @@ fn candidate_limit_holds_a_slot_while_a_call_is_in_flight() {
     assert_eq!(client.shadow_report().only_in_force, 2, "a call that is refused in force holds no slot");
 }
 
+/// A candidate tries a limit where there is none yet.
+#[test]
+fn candidate_beside_an_absent_limit_holds_a_slot() {
+    let candidate = Arc::new(Bulkhead::new(1));
+    let layer = ConcurrencyLayer::new(None::<Arc<Bulkhead>>).shadow(Arc::clone(&candidate));
+    let mut server = layer.layer(service_fn(pending));
+    let calls: Vec<_> = (0..3).map(|_| server.call(from(1))).collect();
+    assert_eq!(candidate.in_flight(), 1);
+    assert_eq!(layer.shadow_report().only_by_candidate, 2);
+    drop(calls);
+    assert_eq!(candidate.in_flight(), 0);
+
+    let layer = ConcurrencyLayer::new(None::<Arc<Bulkhead>>).shadow(Arc::clone(&candidate));
+    let response = call(&mut layer.layer(service_fn(answer)), from(1)).unwrap();
+    assert_eq!(candidate.in_flight(), 0, "the empty body has ended");
+    drop(response);
+}
+
 #[test]
 fn candidate_learns_of_the_same_calls() {
     let candidate = Arc::new(Admission::new(LimitBounds::DEFAULT));

@@ -28,6 +28,31 @@ type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Response<UnsyncBoxBody<Byt
 
 type BoxedService = Box<dyn Fn(Request<Incoming>) -> BoxedAnswer + Send>;
 
+/// Returns hyper's error for a request whose connection is lost while it waits for a stream.
+pub(crate) async fn lost_before_a_stream() -> hyper::Error {
+    let (client, server) = tokio::io::duplex(1024);
+    let service = service_fn(|request: Request<Incoming>| async move {
+        if request.uri().path() == "/hanging" {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let mut server_side = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+    let server = server_side.max_concurrent_streams(1).serve_connection(TokioIo::new(server), service);
+    let server = tokio::spawn(server);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await.unwrap();
+    tokio::spawn(connection);
+    let to = |path: &str| Request::get(format!("http://test.example{path}")).body(Empty::<Bytes>::new()).unwrap();
+    sender.send_request(to("/")).await.expect("the client then knows the limit of streams");
+    let _hanging = tokio::spawn(sender.send_request(to("/hanging")));
+    let waiting = tokio::spawn(sender.send_request(to("/waiting")));
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    server.abort();
+    waiting.await.unwrap().unwrap_err()
+}
+
 /// Serves every connection, over HTTP/1.1 and HTTP/2, with a service made for its peer.
 pub(crate) async fn serve<S, R>(service: impl Fn(SocketAddr) -> S + Send + 'static) -> SocketAddr
 where

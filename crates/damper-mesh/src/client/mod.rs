@@ -246,7 +246,7 @@ where
                 }
             };
             attempts.count_failure(budget, failure);
-            let wait = attempts.next_wait(retry, failure).and_then(|wait| {
+            let wait = attempts.next_wait(retry, failure, Duration::MAX).and_then(|wait| {
                 let wait = wait.max(floor);
                 // Without the floor, `next_wait` has compared the wait with the deadline.
                 if !floor.is_zero() && wait >= rest.remaining() {

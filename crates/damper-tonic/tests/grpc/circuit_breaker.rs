@@ -189,6 +189,20 @@ async fn closure_classifies_codes() {
     assert_eq!(breaker.state(), State::Open);
 }
 
+/// A call whose own message cannot be sent says nothing about the server.
+#[tokio::test]
+async fn failing_messages_of_the_caller_are_no_failures_of_the_server() {
+    let server = start(&Upstream::default());
+    for at_trailers in [AtTrailers::new(), AtTrailers::rejections()] {
+        let (_, breaker) = clocked(1);
+        let layer = CircuitBreakerLayer::new(Arc::clone(&breaker)).completion(at_trailers);
+        let mut client = EchoClient::new(layer.layer(channel(server))).max_encoding_message_size(8);
+        let status = client.unary(message("more than eight bytes")).await.unwrap_err();
+        assert_eq!(breaker.state(), State::Closed, "{status:?}");
+        client.unary(message("a")).await.unwrap();
+    }
+}
+
 /// Calls of all four kinds are classified by their status.
 #[tokio::test]
 async fn every_kind_of_call_is_counted() {

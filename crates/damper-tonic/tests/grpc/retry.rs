@@ -1,5 +1,6 @@
 //! Retries of gRPC calls: on tokio's paused time, and over real sockets.
 
+use crate::http_support::lost_before_a_stream;
 use crate::support::echo::Message;
 use crate::support::echo::echo_client::EchoClient;
 use crate::support::echo::echo_server::{Echo, EchoServer};
@@ -966,6 +967,14 @@ async fn call_whose_own_messages_fail_is_not_retried() {
     assert!(error.is_user(), "{error:?}");
     assert_eq!(GrpcRetries::new().judge(Err(&error)), Some(Failure::FATAL));
     connection.abort();
+}
+
+/// hyper calls it an error of its user that a connection is lost while a call waits for a stream.
+#[tokio::test]
+async fn call_whose_connection_is_lost_before_it_has_a_stream_is_retried() {
+    let error = lost_before_a_stream().await;
+    assert!(error.is_user(), "{error:?}");
+    assert_eq!(GrpcRetries::new().judge(Err(&error)), Some(Failure::TRANSIENT), "{error}");
 }
 
 /// Attempts that no server can have seen are not counted as previous attempts.

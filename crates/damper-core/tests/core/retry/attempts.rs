@@ -260,6 +260,23 @@ fn hint_is_spread_within_the_deadline() {
     assert_eq!(retry.begin().failed(&retry, hint), Err(GaveUp::Deadline { hint: None }));
 }
 
+/// Middleware that sends a request earlier than the deadline bounds its waits as the deadline does.
+#[test]
+fn hint_is_spread_within_the_time_left() {
+    let (clock, left) = (ManualClock::new(), Duration::from_millis(2_010));
+    for seed in 0..100 {
+        let retry = Retry::with_clock(9, &clock, seed).backoff(exact());
+        let failure = Failure::TRANSIENT.retry_after(Some(2 * SECOND));
+        let wait = retry.begin().next_wait(&retry, failure, left).expect("it fits");
+        assert!((2 * SECOND..left).contains(&wait), "{wait:?}");
+        let gave_up = retry.begin().next_wait(&retry, failure, 2 * SECOND).unwrap_err();
+        assert_eq!(gave_up, GaveUp::Deadline { hint: Some(2 * SECOND) });
+    }
+    let retry = Retry::with_clock(9, &clock, 1);
+    let no_time = retry.begin().next_wait(&retry, Failure::TRANSIENT.transparent(), Duration::ZERO);
+    assert_eq!(no_time, Err(GaveUp::Deadline { hint: None }));
+}
+
 /// The sleep takes longer than requested.
 #[test]
 fn no_attempt_begins_after_the_deadline() {
