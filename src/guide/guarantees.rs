@@ -26,7 +26,7 @@
 //! | [`http::ClientStack::explain`](crate::http::ClientStack::explain) | it takes nothing, and names the part that refuses the next call of a single thread |
 //! | [`WordLimiter`](crate::words::WordLimiter) | the envelope of its plan over all processes that use the word, killed at any step or not; a token is early by less than 0.4 µs |
 //! | [`WordBulkhead`](crate::words::WordBulkhead) | never more calls in flight than the limit, over all processes; a reclaimed seat gives back exactly what its dead process held |
-//! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |
+//! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead: by default after 5 minutes, or the longest cooldown if that is longer |
 //! | [`WordTable`](crate::words::WordTable) | the envelope of a `WordLimiter` for each key that has a slot, and never two bursts for one key, whoever is killed when |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | [`io::BytePacer`](crate::io::BytePacer) | all connections of a limit move at most its envelope and what they kept before, a chunk each at most; those that are always busy get equal parts |

@@ -376,6 +376,9 @@ impl BreakerConfigBuilder {
     /// More than zero and at most 100 days, rounded up to microseconds. It keeps probes that never end from blocking the breaker
     /// for ever; without it, put a timeout on calls. The first call after that time opens the breaker;
     /// [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open before.
+    ///
+    /// The time counts from the first probe. Set a time longer than all probes together that close the breaker, with the time
+    /// between them. Otherwise the breaker opens before they have succeeded.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {
         self.config.max_half_open = Some(longest);
         self
