@@ -140,7 +140,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<(TreeAllowed, TakenPath<LEVELS, DIMENSIONS>), TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
         self.held_up(&call).map_or_else(|| self.take_to_settle(&call), Err)
     }
 }

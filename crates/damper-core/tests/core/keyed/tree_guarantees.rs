@@ -250,6 +250,25 @@ enum Act {
     Pass(u64),
     Check { team: u64, n: u32 },
 }
+/// A guarantee may lack tokens because of what other keys spent in a shared word.
+///
+/// The refusal then gives a wait.
+#[test]
+fn a_refusal_for_what_others_spent_says_when_to_retry() {
+    let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.95);
+    let tree = builder.capacities([4, 8_192]).clock(ManualClock::new()).build().unwrap();
+    let (own, all) = (plan(Quota::per_hour(1).burst(10)), plan(Quota::per_second(100)));
+    let mut refused = 0;
+    for key in 0..1_000 {
+        // Each team has an organisation of its own, whose bucket is full. But no team without its guarantee may use it.
+        if let Err(denied) = tree.check(&[(&key, [&own]), (&key, [&all])], [8]) {
+            refused += 1;
+            assert!(denied.retry_after().is_some(), "{denied}");
+        }
+    }
+    assert!(refused > 500, "{refused}");
+}
+
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![(0..400u64).prop_map(Act::Pass), (0..3u64, 1..5u32).prop_map(|(team, n)| Act::Check { team, n }),]
