@@ -40,7 +40,9 @@
 //! - **A refund** gives back at most what was taken, and never moves a waiter behind another call.
 //! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
 //!   let one through early, by less than k ticks.
-//! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
+//! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt. After a step of more than
+//!   [`max_step_back`](crate::Clock::max_step_back), a keyed limiter, a `RateLimiter32` and those in [`words`](crate::words) may give a
+//!   burst anew.
 //! - **Between processes** there is no order: each process has its own limit, unless they share [`words`](crate::words) or a Redis.
 //! - **A breaker's window of time** has ten buckets, so outcomes leave it in steps of a tenth.
 //! - **Estimates are estimates**: an adaptive limit, a throttle and a pacer learn from a service. [`concurrency`](super::concurrency)

@@ -524,7 +524,10 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens in a shared word, for a key without a slot, and returns how many.
+    /// Books tokens for a key without a slot, and returns how many.
+    ///
+    /// Under `SharedOverflow` it books them in a shared word. Otherwise it gives the key a free slot, and returns 0 if
+    /// there is none.
     ///
     /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
     /// has to ask for the tier again. `tier` is called with the key's lock held.
