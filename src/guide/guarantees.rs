@@ -26,7 +26,7 @@
 //! | [`http::ClientStack::explain`](crate::http::ClientStack::explain) | it takes nothing, and names the part that refuses the next call of a single thread |
 //! | [`WordLimiter`](crate::words::WordLimiter) | the envelope of its plan over all processes that use the word, killed at any step or not; a token is early by less than 0.4 µs |
 //! | [`WordBulkhead`](crate::words::WordBulkhead) | never more calls in flight than the limit, over all processes; a reclaimed seat gives back exactly what its dead process held |
-//! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead |
+//! | [`WordBreaker`](crate::words::WordBreaker) | decides as a [`CircuitBreaker`](crate::CircuitBreaker); a half-open state ends, also if the process of its probe is dead: by default after 5 minutes, or the longest cooldown if that is longer |
 //! | [`WordTable`](crate::words::WordTable) | the envelope of a `WordLimiter` for each key that has a slot, and never two bursts for one key, whoever is killed when, unless keys without a slot share words |
 //! | [`logs::LogLimit`](crate::logs::LogLimit) | each event passes, is in the count of one event that passes, or is still counted by the limit |
 //! | [`io::BytePacer`](crate::io::BytePacer) | all connections of a limit move at most its envelope and what they kept before, a chunk each at most; those that are always busy get equal parts |
@@ -40,7 +40,9 @@
 //! - **A refund** gives back at most what was taken, and never moves a waiter behind another call.
 //! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
 //!   let one through early, by less than k ticks.
-//! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt.
+//! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt. After a step of more than
+//!   [`max_step_back`](crate::Clock::max_step_back), a keyed limiter, a `RateLimiter32` and those in [`words`](crate::words) may give a
+//!   burst anew.
 //! - **A timeout in a header** is in whole units. gRPC's is rounded up, by less than 1 in 99,999, as grpc-go does. Others are rounded
 //!   down, to at least one.
 //! - **Between processes** there is no order: each process has its own limit, unless they share [`words`](crate::words) or a Redis.

@@ -99,8 +99,10 @@ impl<'a> Workers<'a> {
             Ok(pidfd) => pidfd,
             Err(errno) => {
                 // A worker that cannot be waited for would keep its seat for ever.
-                child.kill().and_then(|()| child.wait()).map_err(SharedWordsError::system("kill"))?;
-                self.reclaim(vacant);
+                match child.kill().and_then(|()| child.wait()) {
+                    Err(error) if !is_reaped(&error) => return Err(SharedWordsError::system("kill")(error)),
+                    _ => self.reclaim(vacant),
+                }
                 return Err(SharedWordsError::system("pidfd_open")(errno));
             }
         };
@@ -171,6 +173,11 @@ impl<'a> Workers<'a> {
     }
 }
 
+/// Returns whether this error of `kill` or `waitpid` means that other code has reaped the process.
+fn is_reaped(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::SRCH | Errno::CHILD))
+}
+
 /// Calls `poll` until no signal interrupts it, each time with what is left of the timeout.
 fn poll_within(
     timeout: Option<Duration>,
@@ -227,6 +234,18 @@ impl fmt::Display for Exited {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{WaitOptions, waitpid};
+
+    /// A worker that other code has reaped has died. One that cannot be killed may live, and use its slots.
+    #[test]
+    fn reaped_worker_is_told_from_one_that_cannot_be_killed() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        while matches!(waitpid(Some(pid), WaitOptions::empty()), Err(Errno::INTR)) {}
+        assert!(is_reaped(&child.kill().unwrap_err()));
+        assert!(is_reaped(&child.wait().unwrap_err()));
+        assert!(!is_reaped(&Errno::PERM.into()));
+    }
 
     /// A signal that comes again and again does not begin the timeout anew.
     #[test]

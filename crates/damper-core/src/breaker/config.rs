@@ -377,6 +377,9 @@ impl BreakerConfigBuilder {
     /// for ever; without it, put a timeout on calls. The first call after that time opens the breaker;
     /// [`state`](super::CircuitBreaker::state) and [`status`](super::CircuitBreaker::status) show it open before.
     ///
+    /// The time counts from the first probe. Set a time longer than all probes together that close the breaker, with the time
+    /// between them. Otherwise the breaker opens before they have succeeded.
+    ///
     /// A layer of tower makes that call only when the service behind it is ready. So a probe that never ends and holds the last
     /// place of a `ConcurrencyLimit` still blocks the breaker. Put such a limit outside of the breaker.
     pub const fn max_half_open(mut self, longest: Duration) -> Self {

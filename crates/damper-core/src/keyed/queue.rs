@@ -2,7 +2,7 @@
 
 use super::KeyedLimiter;
 use super::table::{Fingerprint, Table, TableReservation};
-use super::tiers::OwnTier;
+use super::tiers::{OwnTier, RememberedTier};
 use crate::Acquire;
 use crate::acquire::Awaited;
 use crate::limit::{Denied, Place, Queue, Sealed, TokenBucket, TokensRequest};
@@ -144,7 +144,7 @@ impl<'a, K: ?Sized, C: Clock, S> Queue for KeyQueue<'a, K, C, S> {
     fn reserve(&self, n: u32, longest: Option<Duration>) -> Result<Self::Place, Denied> {
         let &Self { limiter: KeyedLimiter { table, tiers, clock, .. }, key, own_tier } = self;
         let reserved = table.reserve(key, n, longest, clock, || tiers.given_or(key, own_tier))?;
-        Ok(KeyedReservation { table, clock, reserved })
+        Ok(KeyedReservation { table, clock, reserved, tier: tiers.remembered(own_tier) })
     }
 }
 
@@ -158,6 +158,7 @@ pub struct KeyedReservation<'a, C> {
     table: &'a Table<TokenBucket>,
     clock: &'a C,
     reserved: TableReservation<'a>,
+    tier: RememberedTier<'a>,
 }
 
 impl<C: Clock> KeyedReservation<'_, C> {
@@ -193,6 +194,9 @@ impl<C: Clock> KeyedReservation<'_, C> {
     ///   [`cancel`](Self::cancel) gives tokens back.
     /// - If the call used more tokens, the excess is booked as by [`charge`](crate::KeyedLimiter::charge), into debt if
     ///   necessary.
+    /// - The excess may be lost if the key has no slot now and its tier is not known, because
+    ///   [`retier`](crate::KeyedLimiter::retier) or [`clear_tier`](crate::KeyedLimiter::clear_tier) was called since. Under
+    ///   [`WhenFull::SharedOverflow`](crate::WhenFull::SharedOverflow) it is booked in the tier of the reservation instead.
     ///
     /// # Examples
     ///
@@ -210,7 +214,7 @@ impl<C: Clock> KeyedReservation<'_, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn settle(self, used: u32) {
-        self.table.settle(&self.reserved, used, self.clock);
+        self.table.settle(&self.reserved, used, self.clock, |key| self.tier.of(key, self.table));
     }
 
     /// Gives all tokens back, or none, and returns whether it did.

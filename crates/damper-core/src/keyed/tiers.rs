@@ -45,6 +45,31 @@ impl OwnTier {
     };
 }
 
+/// The tier of a key, for callers that have the key's fingerprint only.
+///
+/// It cannot call the builder's function again, because that needs the key itself.
+#[derive(Clone, Copy)]
+pub(super) enum RememberedTier<'a> {
+    One(PhantomData<&'a ()>),
+    #[cfg(feature = "alloc")]
+    Several {
+        own: OwnTier,
+        overrides: &'a TierOverrides,
+    },
+}
+
+impl RememberedTier<'_> {
+    /// Returns what [`TierChoice::of`] returns. The caller holds the key's lock.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "there is one tier only"))]
+    pub(super) fn of<A>(self, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
+        match self {
+            Self::One(_) => Some(0),
+            #[cfg(feature = "alloc")]
+            Self::Several { own, overrides } => own.unless_given(overrides, fingerprint, table),
+        }
+    }
+}
+
 #[cfg(feature = "alloc")]
 impl OwnTier {
     /// Calls the builder's function, which returns the tier of a key.
@@ -138,6 +163,16 @@ impl<K: ?Sized> TierChoice<K> {
             Self::One(_) => 0,
             #[cfg(feature = "alloc")]
             Self::Several { overrides, .. } => own.or_given(overrides, fingerprint),
+        }
+    }
+
+    /// Returns the tier of a key whose function returned `own`, for callers that do not keep the key.
+    #[cfg_attr(not(feature = "alloc"), expect(unused_variables, reason = "as `own`"))]
+    pub(super) fn remembered(&self, own: OwnTier) -> RememberedTier<'_> {
+        match self {
+            Self::One(_) => RememberedTier::One(PhantomData),
+            #[cfg(feature = "alloc")]
+            Self::Several { overrides, .. } => RememberedTier::Several { own, overrides },
         }
     }
 

@@ -122,7 +122,7 @@ impl Table<ByPlan> {
 
     /// Gives back up to `n` of the tokens of a receipt, even if they were refilled since the take.
     ///
-    /// Returns whether their bucket still exists. Tokens for which it has no room are lost.
+    /// Returns what [`give_back_taken`](Self::give_back_taken) returns. Tokens for which the bucket has no room are lost.
     pub(in crate::keyed) fn refund_planned(
         &self,
         key: Fingerprint,

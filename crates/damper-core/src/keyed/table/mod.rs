@@ -375,7 +375,13 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Gives a receipt's tokens back to their bucket, and returns whether that still exists.
+    /// Gives the tokens of a receipt back to their bucket, and returns whether it is relieved of them.
+    ///
+    /// It is relieved if it got them back, or if it has no room for them because it is full or forgotten. It owes them
+    /// still in these cases:
+    ///
+    /// - Its debt was converted to another tier or plan.
+    /// - It is a shared word, and several words may owe the tokens by now.
     ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
     /// the new word.
@@ -387,25 +393,32 @@ impl<A: PerKey> Table<A> {
         less: impl Fn(&A::Line, u64, u64, u64) -> u64,
     ) -> bool {
         let taken_in = usize::from(taken_in);
+        // The result is `None` if the bucket owes something, but got nothing back.
+        let relieved = |line: &A::Line, word, at| {
+            let after = less(line, word, at, taken_at);
+            (after != word || A::weight(line, word, at, clock) == 0).then_some(after)
+        };
         match source {
-            Source::Nothing => false,
+            Source::Nothing => true,
             Source::Shared(origin) => {
                 let share = self.shared.share_of(key);
                 self.shared.lock(share).write(|counts| {
-                    let less = |line: &A::Line, word, at| Some(less(line, word, at, taken_at));
-                    self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, less).is_some()
+                    self.shared.revise::<A>(share, &self.tiers, origin, counts, clock, relieved).is_some()
                 })
             }
             Source::Slot(ownership) => {
-                let is_there = self.visit_slot(key, clock, |slot, seen, line, word, at| {
-                    // The position of the take is on the line of the receipt's tier, and means nothing on another line.
+                let is_relieved = self.visit_slot(key, clock, |slot, seen, line, word, at| {
                     // If the key has lost its slot since the take, its former bucket is forgotten, and so is its debt.
                     // The key's new bucket does not owe the tokens, so it gets none back.
-                    let is_same = seen.tier() == taken_in && slot.ownership(seen) == ownership;
-                    (if is_same { less(line, word, at, taken_at) } else { word }, is_same)
+                    if slot.ownership(seen) != ownership {
+                        return (word, true);
+                    }
+                    // The position of the take is on the line of the receipt's tier, and means nothing on another line.
+                    let after = if seen.tier() == taken_in { relieved(line, word, at) } else { None };
+                    (after.unwrap_or(word), after.is_some())
                 });
                 self.wake(key);
-                is_there.unwrap_or(false)
+                is_relieved.unwrap_or(true)
             }
         }
     }
@@ -511,7 +524,10 @@ impl<A: PerKey> Table<A> {
         })
     }
 
-    /// Books tokens in a shared word, for a key without a slot, and returns how many.
+    /// Books tokens for a key without a slot, and returns how many.
+    ///
+    /// Under `SharedOverflow` it books them in a shared word. Otherwise it gives the key a free slot, and returns 0 if
+    /// there is none.
     ///
     /// [`book_in_slot`](Self::book_in_slot) describes `charge`. `tier` returns the key's tier, or `None` if the caller
     /// has to ask for the tier again. `tier` is called with the key's lock held.

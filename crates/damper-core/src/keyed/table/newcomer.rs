@@ -320,7 +320,7 @@ impl<A: PerKey> Table<A> {
                 return Some(0);
             }
             let (booked, after) = charge(line, before, at);
-            if booked > 0 {
+            if after != before {
                 candidate.give_to(key, tier, after, counts)?;
             }
             Some(booked)

@@ -46,7 +46,7 @@
 
 use super::demand::{Demand, Reserve};
 use super::fingerprint::Fingerprint;
-use super::{Debtor, Grant, Origin, Table};
+use super::{Debtor, Grant, Origin, Table, WhenFull};
 use crate::limit::{Denied, TokenBucket, TokenLine};
 use crate::quota::Line;
 use crate::sync::SpinWait;
@@ -196,21 +196,40 @@ impl Table<TokenBucket> {
 
     /// Corrects the number of tokens taken to the number that the call `used`.
     ///
-    /// - If the call used more, the excess is charged.
+    /// - If the call used more, the excess is charged. `tier_now` returns the key's tier, or `None` if the caller does not
+    ///   know it. It is called with the key's lock held if the key has no slot.
     /// - Unused tokens from a slot are given back to that slot, even if their time has not come yet. This lowers the
     ///   bucket's word, but not the positions of other waiters, so no tokens are created
     ///   (`tests/core/waiting/keyed.rs`).
     /// - Unused tokens from a shared bucket are given back only if their time has not come and nothing was taken after
     ///   them.
-    pub(in crate::keyed) fn settle(&self, reserved: &TableReservation<'_>, used: u32, clock: &impl Clock) {
+    pub(in crate::keyed) fn settle(
+        &self,
+        reserved: &TableReservation<'_>,
+        used: u32,
+        clock: &impl Clock,
+        tier_now: impl Fn(Fingerprint) -> Option<usize>,
+    ) {
         let &TableReservation { key, n, tier, origin, .. } = reserved;
         match (used.checked_sub(n), origin) {
-            (Some(excess), _) => loop {
-                let charged = self.charge_in_slot(key, excess, clock);
-                if charged.or_else(|| self.charge_without_slot(key, excess, clock, || Some(tier))).is_some() {
-                    return;
+            (Some(excess), _) => {
+                // A key keeps the tier of its slot. So it gets no slot in a tier that it may have left. A shared word
+                // gives a key no tier.
+                let or_former = (self.when_full == WhenFull::SharedOverflow).then_some(tier);
+                let mut is_unknown = false;
+                while !is_unknown {
+                    let charged = self.charge_in_slot(key, excess, clock).or_else(|| {
+                        self.charge_without_slot(key, excess, clock, || {
+                            let tier = tier_now(key).or(or_former);
+                            is_unknown = tier.is_none();
+                            tier
+                        })
+                    });
+                    if charged.is_some() {
+                        return;
+                    }
                 }
-            },
+            }
             (None, Origin::Slot(own, taken)) => {
                 self.visit_slot(key, clock, |slot, seen, line, word, at| {
                     let is_same = core::ptr::eq(slot, own) && seen.has_owner_of(taken) && seen.tier() == tier;

@@ -48,8 +48,6 @@ pub(super) struct Call<'c, P, const LEVELS: usize, const DIMENSIONS: usize> {
     pub(super) buckets: &'c PerWord<Fingerprint, LEVELS, DIMENSIONS>,
     pub(super) plans: &'c P,
     pub(super) costs: [u32; DIMENSIONS],
-    /// Whether it is decided once more, after a refusal that holds no longer.
-    pub(super) is_repeated: bool,
 }
 
 impl<'c, P: Plans<LEVELS, DIMENSIONS>, const LEVELS: usize, const DIMENSIONS: usize> Call<'c, P, LEVELS, DIMENSIONS> {
@@ -149,7 +147,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         mut taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
         mut tightest: Tightest,
     ) -> TakeResult<LEVELS, DIMENSIONS> {
-        let &Call { buckets, plans, costs, is_repeated } = call;
+        let &Call { buckets, plans, costs } = call;
         // If a word may refuse the call, `take` has taken nothing, so there is nothing to give back.
         if outlook.may_refuse
             && let Some(refused) = self.refusal(call)
@@ -160,15 +158,19 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         // For each dimension: whether the level before guarantees the call, and whether `judge` came to the same
         // conclusion.
         let (mut is_guaranteed, mut as_judged, mut borrows) = ([true; DIMENSIONS], [true; DIMENSIONS], false);
+        // For each dimension: the refusal by the level before, if that is a level of guarantees and lacks the tokens.
+        let mut not_guaranteed: [Option<Denied>; DIMENSIONS] = [None; DIMENSIONS];
         'words: for (place, level) in self.levels.iter().enumerate() {
             for (dimension, receipt) in taken[place].iter_mut().enumerate() {
+                let guarantee = not_guaranteed[dimension].take();
                 if receipt.is_some() || !call.takes(place, dimension) {
                     borrows |= receipt.is_some() && !is_guaranteed[dimension];
                     is_guaranteed[dimension] = true;
                     continue;
                 }
                 let (plan, judged) = (plans.plan(place, dimension), &words[place][dimension]);
-                if level.is_guarantee && matches!(judged, Judged::Refused) {
+                // Such a guarantee never has the tokens.
+                if level.is_guarantee && costs[dimension] > plan.burst() {
                     is_guaranteed[dimension] = false;
                     continue;
                 }
@@ -182,8 +184,11 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                     Some(taken) => Ok(taken),
                     None => level.table.take_planned_slow(buckets[place][dimension], demand, &self.clock),
                 };
-                let borrowed = !core::mem::replace(&mut is_guaranteed[dimension], true);
-                borrows |= borrowed;
+                borrows |= !is_guaranteed[dimension];
+                is_guaranteed[dimension] = answer.is_ok() || !level.is_guarantee;
+                if level.is_guarantee {
+                    as_judged[dimension] &= answer.is_err() == matches!(judged, Judged::Refused);
+                }
                 match answer {
                     Ok((fit, of_word)) => {
                         if !level.is_guarantee {
@@ -191,12 +196,15 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                         }
                         *receipt = Some(of_word);
                     }
-                    Err(_) if level.is_guarantee => {
-                        (is_guaranteed[dimension], as_judged[dimension]) = (false, false);
-                    }
                     Err(denied) => {
+                        // The call passes once it may borrow or once it is guaranteed.
+                        let sooner = guarantee.filter(|guarantee| denied.outlasts(guarantee)).unwrap_or(denied);
+                        if level.is_guarantee {
+                            not_guaranteed[dimension] = Some(sooner);
+                            continue;
+                        }
                         let was_there = matches!(judged, Judged::Fits(_));
-                        failed = Some(((denied, (place, dimension)), was_there, borrowed));
+                        failed = Some(((sooner, (place, dimension)), was_there));
                         break 'words;
                     }
                 }
@@ -204,15 +212,12 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
         }
         match failed {
             None => Ok((tightest.permission(plans, borrows), taken)),
-            Some((refused, was_there, borrowed)) => {
+            Some((refused, was_there)) => {
                 self.roll_back(call, taken);
-                // The tokens given back, or tokens that came meanwhile, may bring the call within its guarantee again.
-                // So the refusal is determined anew. If there is none any more, the one above says nothing about a
-                // guaranteed call: it may even say that the call exceeds the burst, less what is kept.
-                match self.refusal(call) {
-                    None if borrowed && !is_repeated => self.take(&Call { is_repeated: true, ..*call }),
-                    now => Err(self.denied(now.unwrap_or(refused), call, was_there)),
-                }
+                // The tokens given back may bring the call within its guarantee again. So the refusal is determined
+                // anew. A look may show none, because tokens came meanwhile, or because the call was refused for what
+                // other keys spent in a shared word.
+                Err(self.denied(self.refusal(call).unwrap_or(refused), call, was_there))
             }
         }
     }
@@ -269,7 +274,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
     #[cold]
     fn roll_back(
         &self,
-        Call { buckets, plans, costs, .. }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
+        Call { buckets, plans, costs }: &Call<'_, impl Plans<LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS>,
         taken: PerWord<Option<Receipt>, LEVELS, DIMENSIONS>,
     ) {
         for (level, taken) in taken.into_iter().enumerate().rev() {

@@ -208,7 +208,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<TreeAllowed, TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
         if let Some(denied) = self.held_up(&call) {
             return Err(denied);
         }
@@ -217,7 +217,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
 
     /// Returns the answer that [`check`](Self::check) would give now, and takes nothing.
     pub fn forecast(&self, path: &[Step<'_, K, DIMENSIONS>; LEVELS], costs: [u32; DIMENSIONS]) -> Forecast<TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
         let refused = || Some(self.denied(self.refusal(&call)?, &call, false));
         self.held_up(&call).or_else(refused).into()
     }

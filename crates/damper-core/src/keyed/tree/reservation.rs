@@ -37,22 +37,6 @@ mod sealed {
     }
 }
 
-/// The part of a call's costs that a word of its path gave.
-#[derive(Debug)]
-enum PathWord {
-    /// The call's plan has no limit, so it took nothing.
-    Unlimited,
-    /// The word is a guarantee from which the call took nothing, because it borrowed.
-    Borrowed,
-    Taken(TakenWord),
-}
-
-impl PathWord {
-    fn taken(&self) -> Option<&TakenWord> {
-        if let Self::Taken(word) = self { Some(word) } else { None }
-    }
-}
-
 /// A word of the path that the settlement of a reservation may change.
 #[derive(Debug)]
 struct TakenWord {
@@ -66,7 +50,10 @@ struct TakenWord {
 /// The costs that a call took from the words of its path.
 #[derive(Debug)]
 pub struct TakenPath<const LEVELS: usize, const DIMENSIONS: usize> {
-    words: PerWord<PathWord, LEVELS, DIMENSIONS>,
+    /// The words that the call took from.
+    ///
+    /// A word is `None` if its plan has no limit, or if the call borrowed past it.
+    words: PerWord<Option<TakenWord>, LEVELS, DIMENSIONS>,
     /// The tick at which the costs were taken.
     since: u64,
 }
@@ -79,7 +66,7 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Settl
 
     fn release(&self, taken: &Self::Taken) {
         for (level, taken) in self.levels.iter().zip(&taken.words) {
-            for word in taken.iter().filter_map(PathWord::taken) {
+            for word in taken.iter().flatten() {
                 level.unsettled(word.bucket).release(word.counted);
             }
         }
@@ -140,7 +127,7 @@ impl<K: Hash + ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S
         path: &[Step<'_, K, DIMENSIONS>; LEVELS],
         costs: [u32; DIMENSIONS],
     ) -> Result<(TreeAllowed, TakenPath<LEVELS, DIMENSIONS>), TreeDenied> {
-        let call = Call { buckets: &self.buckets(path), plans: path, costs, is_repeated: false };
+        let call = Call { buckets: &self.buckets(path), plans: path, costs };
         self.held_up(&call).map_or_else(|| self.take_to_settle(&call), Err)
     }
 }
@@ -163,16 +150,14 @@ impl<K: ?Sized, const LEVELS: usize, const DIMENSIONS: usize, C: Clock, S> Quota
                 let receipt = receipts.as_mut().and_then(Iterator::next).flatten();
                 let (bucket, plan, cost) =
                     (call.buckets[level][dimension], *call.plan(level, dimension), call.costs[dimension]);
-                if plan.is_unlimited() {
-                    return PathWord::Unlimited;
-                }
-                // A word with a cost of 0 has no receipt either. It is kept, because the settlement may charge it.
-                if receipt.is_none() && cost > 0 {
-                    return PathWord::Borrowed;
+                // A word with a cost of 0 is kept, because the settlement may charge it. If the call has a cost but no
+                // receipt, the word is a guarantee from which it took nothing, because it borrowed.
+                if plan.is_unlimited() || receipt.is_none() && cost > 0 {
+                    return None;
                 }
                 let word = self.levels[level].unsettled(bucket);
                 let counted = self.bounds.count(word, cost, plan.burst(), since);
-                PathWord::Taken(TakenWord { bucket, plan, receipt, counted })
+                Some(TakenWord { bucket, plan, receipt, counted })
             })
         });
         Ok((allowed, TakenPath { words, since }))
@@ -207,8 +192,8 @@ where
     /// - Nothing is given back after the [time-to-live](super::QuotaTreeBuilder::time_to_live).
     /// - Nothing is given back to a bucket whose debt was [converted](QuotaTree::replan) after the costs were taken.
     /// - Nothing is given back to a bucket that became full after that, and was then used only under another plan.
-    /// - A guarantee gets back at most as many tokens as are given to the next level. Those for which the next level
-    ///   has no room count here.
+    /// - A guarantee gets back at most as many tokens as are given to the next level that the call took from. Those for
+    ///   which that level has no room count here: its bucket is full, or forgotten because its key lost its slot.
     ///
     /// Tokens that were used beyond the costs are booked as debt, even if they are guaranteed to another key. The debt
     /// is at most [`Quota::max_debt`](crate::Quota::max_debt). They are lost if the bucket has no slot and can get none,
@@ -220,20 +205,14 @@ where
         let is_alive = tree.bounds.is_alive(self.taken.since, now);
         // The levels are settled from the last to the first. A guarantee gets back no more than was given to the next
         // level. Otherwise it would promise tokens that the next level does not have. Tokens for which the next level
-        // has no room count as given to it, because a full bucket has all that it promised.
+        // has no room count as given to it, because a full bucket has all that it promised. A guarantee that the call
+        // borrowed past is as it was before the call, so it passes the bound on.
         let mut most = [u32::MAX; DIMENSIONS];
         for (level, taken) in tree.levels.iter().zip(&mut self.taken.words).rev() {
             for (((taken, cost), used), most) in taken.iter_mut().zip(self.costs).zip(used).zip(&mut most) {
-                let of_next = core::mem::replace(most, u32::MAX);
-                let limit = if level.is_guarantee { of_next } else { u32::MAX };
-                let TakenWord { bucket, plan, receipt, counted } = match taken {
-                    PathWord::Unlimited => continue,
-                    PathWord::Borrowed => {
-                        *most = 0;
-                        continue;
-                    }
-                    PathWord::Taken(word) => word,
-                };
+                let limit = if level.is_guarantee { *most } else { u32::MAX };
+                *most = limit;
+                let Some(TakenWord { bucket, plan, receipt, counted }) = taken else { continue };
                 match cost.checked_sub(used) {
                     None => _ = level.table.charge_planned(*bucket, plan, used - cost, &tree.clock),
                     Some(unused) => {
@@ -254,9 +233,8 @@ where
         }
         if gives_back {
             let taken = self.taken.words.iter().enumerate();
-            let buckets = taken.flat_map(|(level, words)| {
-                words.iter().filter_map(PathWord::taken).map(move |word| Bucket::new(level, word.bucket))
-            });
+            let buckets = taken
+                .flat_map(|(level, words)| words.iter().flatten().map(move |word| Bucket::new(level, word.bucket)));
             tree.lines.wake(buckets, now);
         }
         // `self` is dropped here, after the refunds. Until now the reservation has counted as unsettled.

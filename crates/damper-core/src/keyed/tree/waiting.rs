@@ -36,7 +36,7 @@ impl<const LEVELS: usize, const DIMENSIONS: usize> PathCosts<LEVELS, DIMENSIONS>
     }
 
     fn call(&self) -> Call<'_, PerWord<Plan, LEVELS, DIMENSIONS>, LEVELS, DIMENSIONS> {
-        Call { buckets: &self.buckets, plans: &self.plans, costs: self.costs, is_repeated: false }
+        Call { buckets: &self.buckets, plans: &self.plans, costs: self.costs }
     }
 
     fn bucket(&self, level: usize, dimension: usize) -> Bucket {

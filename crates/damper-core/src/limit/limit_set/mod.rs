@@ -229,7 +229,7 @@ impl<L: Limits, C: Clock> LimitSet<L, C> {
     ///
     /// [`LimitSetDenied`], which names the refusing limit with the longest wait.
     pub fn check_n(&self, n: u32) -> Result<Allowed, LimitSetDenied> {
-        self.take(|_| n, |_| Ok(()))
+        self.take(|_| n, |_, _| Ok(()))
     }
 }
 
@@ -404,7 +404,8 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
 
     /// Takes the cost of each limit and calls `enter`, or takes nothing.
     ///
-    /// `enter` comes last, and gets the tick at which the limits were judged. If it fails, all costs are given back.
+    /// `enter` comes last. It gets the tick at which the limits were judged, and the verdicts, which say how the costs were
+    /// taken. If it fails, all costs are given back.
     ///
     /// All calls swap in the order of the limits. So if a call is refused because of tokens that another call gives
     /// back, a later limit or `enter` has refused that other call. Otherwise one of the calls that compete for a limit
@@ -413,7 +414,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
     fn take<E: From<LimitSetDenied>>(
         &self,
         cost: impl Fn(usize) -> u32,
-        enter: impl FnOnce(u64) -> Result<(), E>,
+        enter: impl FnOnce(u64, &L::PerLimit<Verdict>) -> Result<(), E>,
     ) -> Result<Allowed, E> {
         let limits = self.limits.as_slice();
         let (now, mut verdicts) = self.judge(&cost);
@@ -428,7 +429,7 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
                 _ => self.take_anew(index, &cost, verdicts.as_mut())?,
             }
         }
-        enter(now).inspect_err(|_| self.roll_back(&cost, verdicts.as_ref()))?;
+        enter(now, &verdicts).inspect_err(|_| self.roll_back(&cost, verdicts.as_ref()))?;
         let tightest = verdicts.as_ref().iter().filter_map(Verdict::allowed).reduce(tighter);
         Ok(tightest.copied().unwrap_or_else(Allowed::unlimited))
     }

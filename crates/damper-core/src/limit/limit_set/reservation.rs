@@ -103,12 +103,13 @@ impl<L: Limits, C: Clock, P: InFlight> LimitSet<L, C, P> {
         if let Some(refusal) = bound.refusal() {
             return Err(self.refusal(&cost).map_or(refusal, Into::into));
         }
-        let mut since = 0;
-        self.take(cost, |now| {
-            since = now;
-            bound.enter()
+        let mut taken = Taken { costs: L::filled(TakenCost::for_good(0)), since: 0 };
+        self.take(cost, |now, verdicts| {
+            bound.enter().inspect(|()| {
+                taken = Taken { costs: self.settling.count(&self.limits, costs, verdicts, now), since: now };
+            })
         })?;
-        Ok(Taken { costs: self.settling.count(&self.limits, costs, since), since })
+        Ok(taken)
     }
 
     /// Returns the refusal that a call with these costs would get from the limits now. Writes nothing.

@@ -2,6 +2,7 @@
 
 use super::{LimitSet, Limits};
 use crate::OutOfRange;
+use crate::limit::algorithm::{TakePosition, Verdict};
 use crate::limit::{Algorithm, Counted, Unsettled, UnsettledBounds};
 use crate::time::Clock;
 use core::fmt;
@@ -37,25 +38,32 @@ impl<L: Limits> Settling<L> {
     }
 
     /// Counts costs that were taken at the tick `since` as unsettled, up to the bounds.
-    pub(super) fn count(&self, limits: &L, costs: &L::PerLimit<u32>, since: u64) -> L::PerLimit<TakenCost> {
+    pub(super) fn count(
+        &self,
+        limits: &L,
+        costs: &L::PerLimit<u32>,
+        verdicts: &L::PerLimit<Verdict>,
+        since: u64,
+    ) -> L::PerLimit<TakenCost> {
         let mut taken = L::filled(TakenCost::for_good(0));
         let limits = limits.as_slice().iter().zip(self.words.as_ref());
-        for ((limit, word), (taken, &cost)) in limits.zip(taken.as_mut().iter_mut().zip(costs.as_ref())) {
-            *taken = self.counted(limit, word, cost, since);
+        let costs = costs.as_ref().iter().zip(verdicts.as_ref());
+        for ((limit, word), (taken, (&cost, verdict))) in limits.zip(taken.as_mut().iter_mut().zip(costs)) {
+            // The quota may have changed since the take. So its position says whether the limit counted the tokens.
+            let is_counted = matches!(verdict, Verdict::Allowed(take, _) if take.position != TakePosition::UNCOUNTED);
+            *taken = if L::Algorithm::GIVES_BACK && is_counted {
+                self.counted(limit, word, cost, since)
+            } else {
+                TakenCost::for_good(cost)
+            };
         }
         taken
     }
 
     fn counted(&self, limit: &L::Algorithm, word: &Unsettled, cost: u32, since: u64) -> TakenCost {
-        if !L::Algorithm::GIVES_BACK || cost == 0 {
-            return TakenCost::for_good(cost);
-        }
-        let quota = limit.quota();
-        if quota.is_unlimited() {
-            return TakenCost::for_good(cost);
-        }
-        let counted = self.bounds.count(word, cost, quota.burst_size(), since);
-        TakenCost { cost, returnable: counted.tokens(quota.burst_size()).min(cost), counted }
+        let burst = limit.quota().burst_size();
+        let counted = self.bounds.count(word, cost, burst, since);
+        TakenCost { cost, returnable: counted.tokens(burst).min(cost), counted }
     }
 
     /// Stops counting costs as unsettled, after their unused parts were given back.

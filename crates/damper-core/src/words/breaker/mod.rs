@@ -27,8 +27,11 @@ use state::PlacedWord;
 /// `cooldown`, `cooldown_factor`, `max_cooldown`, `max_probes`, `successes_to_close`, `max_half_open`, `abandoned_probes_fail`, and a `failure_rate`
 /// over the last 48 calls or fewer. It has no slow calls, no jitter, no ramp, no listener, and a server's `Retry-After` extends no cooldown.
 ///
-/// A process that is killed as a probe holds its place until the half-open state ends, after `max_half_open`; by default after the longest cooldown that it reaches.
-/// Then the breaker opens again for a cooldown, and other processes probe.
+/// A process that is killed as a probe holds its place until the half-open state ends, after `max_half_open`. Then the breaker opens again for a
+/// cooldown, and other processes probe. The default is 5 minutes, or the longest cooldown that the breaker reaches if that is longer.
+///
+/// The time counts from the first probe. It must be longer than all probes together that close the breaker, with the time between them. Otherwise
+/// the breaker opens before they have succeeded, and never closes.
 ///
 /// # Range
 ///

@@ -6,6 +6,13 @@ use crate::breaker::state_word::{Phase, Snapshot};
 use crate::breaker::{BreakerConfig, Tally};
 use crate::out_of_range::OutOfRange;
 use crate::word32::{FixedSettings, longest_cooldown, unsupported};
+use core::time::Duration;
+
+/// The least time half-open, if the settings have none.
+///
+/// A result that comes later is discarded. So this time has to be longer than all probes together, with the time between
+/// them.
+const DEFAULT_HALF_OPEN: Duration = Duration::from_secs(300);
 
 /// The settings of a process, with its rule for the closed state.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +25,7 @@ pub(crate) struct PlacedSettings<'a> {
 impl PlacedSettings<'_> {
     pub(super) fn new(config: &BreakerConfig, hertz: u64, skew: u64) -> Result<Self, OutOfRange> {
         // Without an end the probes of a dead process would hold their places for ever.
-        let max_half_open = config.max_half_open().unwrap_or(longest_cooldown(config));
+        let max_half_open = config.max_half_open().unwrap_or_else(|| longest_cooldown(config).max(DEFAULT_HALF_OPEN));
         let fixed = FixedSettings::new(config, max_half_open, hertz, skew)?;
         let tally = match config.failure_rate() {
             Some(_) => Some(Tally::new(config).ok_or(unsupported("window"))?),

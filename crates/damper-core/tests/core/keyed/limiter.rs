@@ -1241,3 +1241,13 @@ fn keys_that_are_not_asked_for_take_nothing() {
     });
     assert_eq!(limits.check_many(restarting).count(), 1);
 }
+
+/// A key that owes nothing needs no slot.
+#[test]
+fn charge_without_a_limit_gives_no_slot() {
+    for when_full in [WhenFull::SharedOverflow, WhenFull::DenyNew, WhenFull::EvictLeastIndebted] {
+        let builder = KeyedLimiter::<u64>::builder(Quota::UNLIMITED).when_full(when_full);
+        let limits = builder.clock(ManualClock::new()).build().unwrap();
+        assert_eq!((limits.charge(&1, 5), limits.len()), (5, 0), "{when_full:?}");
+    }
+}

@@ -8,6 +8,7 @@ use damper::{Clock, KeyedLimiter, ManualClock, Plan, Quota, QuotaTree};
 use proptest::prelude::*;
 use std::collections::HashSet;
 use std::future::{Future, pending};
+use std::num::NonZeroU8;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -160,15 +161,54 @@ fn a_guarantee_gives_back_what_the_next_level_has_no_room_for() {
     assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [5, 100]);
 }
 
-/// A guarantee gets back nothing if the call borrowed past the guarantee of the next level.
+/// So is a bucket that was forgotten: its key lost the slot when it owed nothing.
 #[test]
-fn a_guarantee_of_a_guarantee_that_was_borrowed_past_gets_nothing_back() {
+fn a_guarantee_gives_back_what_the_next_level_has_forgotten() {
+    for has_slot_again in [false, true] {
+        let (tree, clock) = tree(Some(0.2));
+        let (all, own) = (plan(Quota::per_second(100)), plan(Quota::per_hour(1).burst(5)));
+        let path = [(&1, [&own]), (&0, [&all])];
+        let call = tree.reserve(&path, [5]).unwrap();
+        clock.advance(Duration::from_millis(50));
+        // There are far more organisations than slots. One of them gets the slot.
+        for other in 1..1_000 {
+            _ = tree.check(&[(&2, [&Plan::UNLIMITED]), (&other, [&all])], [50]);
+        }
+        if has_slot_again {
+            clock.advance(Duration::from_secs(1));
+            tree.check(&[(&2, [&Plan::UNLIMITED]), (&0, [&all])], [1]).unwrap();
+        }
+        call.settle([0]);
+        assert_eq!(tree.peek(&path)[0][0].remaining(), 5);
+    }
+}
+
+/// A guarantee gets back nothing if the debt of the next level was converted.
+///
+/// That level keeps its debt.
+#[test]
+fn a_guarantee_gets_nothing_back_if_the_next_level_was_replanned() {
+    let (tree, _) = tree(Some(0.2));
+    let tagged = |quota, tag| plan(quota).tagged(NonZeroU8::new(tag).unwrap());
+    let (old, new) = (tagged(Quota::per_hour(100), 1), tagged(Quota::per_hour(50), 2));
+    let own = plan(Quota::per_hour(1).burst(5));
+    let call = tree.reserve(&[(&1, [&own]), (&0, [&old])], [5]).unwrap();
+    assert_eq!(tree.replan(1, &0, [&old], [&new]), [true]);
+    call.settle([0]);
+    assert_eq!(tree.peek(&[(&1, [&own]), (&0, [&new])]).map(|[usage]| usage.remaining()), [0, 45]);
+}
+
+/// A guarantee gets its tokens back even if the call borrowed past the guarantee of the next level.
+///
+/// The latter is as it was before the call.
+#[test]
+fn a_guarantee_of_a_guarantee_that_was_borrowed_past_gets_its_tokens_back() {
     let builder = QuotaTree::<u64, 3, 1>::builder(["user", "team", "organisation"], ["requests"]);
     let tree = builder.guarantees(0, 0.5).guarantees(1, 0.1).clock(ManualClock::new()).build().unwrap();
     let (own, all) = (plan(Quota::per_hour(5)), plan(Quota::per_hour(100)));
     let path = [(&1, [&own]), (&2, [&Plan::NOTHING]), (&3, [&all])];
     tree.reserve(&path, [5]).unwrap().settle([0]);
-    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [0, 0, 100]);
+    assert_eq!(tree.peek(&path).map(|[usage]| usage.remaining()), [5, 0, 100]);
     // A level without a limit bounds nothing.
     let path = [(&4, [&own]), (&2, [&Plan::UNLIMITED]), (&3, [&all])];
     tree.reserve(&path, [5]).unwrap().settle([0]);
@@ -208,6 +248,25 @@ fn a_guarantee_that_is_refilled_during_a_call_lets_it_pass() {
         }
     }
     assert!((1..20).contains(&allowed), "{allowed}");
+}
+
+/// A guarantee may lack tokens because of what other keys spent in a shared word.
+///
+/// The refusal then gives a wait.
+#[test]
+fn a_refusal_for_what_others_spent_says_when_to_retry() {
+    let builder = QuotaTree::<u64, 2, 1>::builder(["team", "organisation"], ["requests"]).guarantees(0, 0.95);
+    let tree = builder.capacities([4, 8_192]).clock(ManualClock::new()).build().unwrap();
+    let (own, all) = (plan(Quota::per_hour(1).burst(10)), plan(Quota::per_second(100)));
+    let mut refused = 0;
+    for key in 0..1_000 {
+        // Each team has an organisation of its own, whose bucket is full. But no team without its guarantee may use it.
+        if let Err(denied) = tree.check(&[(&key, [&own]), (&key, [&all])], [8]) {
+            refused += 1;
+            assert!(denied.retry_after().is_some(), "{denied}");
+        }
+    }
+    assert!(refused > 500, "{refused}");
 }
 
 /// A team may borrow of an organisation what a user may borrow of the team.

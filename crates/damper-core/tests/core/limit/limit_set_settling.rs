@@ -1,8 +1,9 @@
 //! The bounds on what the reservations of a set give back.
 
 use crate::models::estimates::{BURST, Settled, excess, used};
-use damper::{LimitSet, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket};
-use std::sync::Arc;
+use damper::{Clock, LimitSet, LimitSetRefusal, ManualClock, Quota, SetReservation, TokenBucket};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 type Set = LimitSet<[TokenBucket; 1], Arc<ManualClock>>;
@@ -154,4 +155,58 @@ fn bound_applies_to_calls_that_waited() {
     call.unwrap().settle([0]);
     assert_eq!(set.peek()[0].used(), 50);
     assert!(matches!(set.reserve([51]), Err(LimitSetRefusal::Limit(_))));
+}
+
+/// A clock that calls `hook` once, at the reading after `left` others.
+#[derive(Default)]
+struct Hooked {
+    left: AtomicUsize,
+    hook: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Clock for Hooked {
+    fn now(&self) -> u64 {
+        let is_due = self.left.fetch_sub(1, Relaxed) == 0;
+        let hook = if is_due { self.hook.lock().unwrap().take() } else { None };
+        if let Some(hook) = hook {
+            hook();
+        }
+        0
+    }
+
+    fn frequency(&self) -> u64 {
+        1_000
+    }
+}
+
+/// A quota without a limit takes no tokens, so it gets none back.
+///
+/// The limit may have another quota before the call has taken all its costs.
+#[test]
+fn quota_that_comes_during_a_call_gets_nothing_back_that_it_did_not_give() {
+    let mut uncounted = 0;
+    for left in 0..12 {
+        let clock = Arc::new(Hooked::default());
+        let set = Arc::new(LimitSet::with_clock([Quota::UNLIMITED; 2], Arc::clone(&clock)));
+        let reload = {
+            let set = Arc::clone(&set);
+            move || set.set_quotas([Quota::per_hour(10); 2]).unwrap()
+        };
+        *clock.hook.lock().unwrap() = Some(Box::new(reload.clone()));
+        clock.left.store(left, Relaxed);
+        let call = set.reserve([5, 5]).unwrap();
+        if clock.hook.lock().unwrap().take().is_some() {
+            reload();
+        }
+        let taken = set.peek().map(|usage| usage.used());
+        uncounted += usize::from(taken.contains(&0));
+        for (index, taken) in taken.into_iter().enumerate() {
+            let mut rest = [0; 2];
+            rest[index] = 10 - taken;
+            drop(set.reserve(rest).unwrap());
+        }
+        call.settle([0, 0]);
+        assert_eq!(set.peek().map(|usage| usage.remaining()), taken, "{left} readings before");
+    }
+    assert!(uncounted > 0);
 }

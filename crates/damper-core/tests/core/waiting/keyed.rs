@@ -10,6 +10,7 @@ use damper::{KeyedLimiter, ManualClock, Quota, WhenFull};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
@@ -711,4 +712,39 @@ fn clear_wakes_threads_that_would_wait_for_ever() {
         limits.set_quota(Quota::per_second(1_000)).unwrap();
         woken.unwrap();
     });
+}
+
+/// The excess of a settlement is booked in the tier that the key has now.
+#[test]
+fn settlement_does_not_bring_a_key_back_to_a_tier_that_it_left() {
+    for when_full in [WhenFull::DenyNew, WhenFull::EvictLeastIndebted, WhenFull::SharedOverflow] {
+        let (clock, own_tier) = (ManualClock::new(), Arc::new(AtomicUsize::new(0)));
+        let tier_of = {
+            let own_tier = Arc::clone(&own_tier);
+            move |_: &str| own_tier.load(Relaxed)
+        };
+        let limits = KeyedLimiter::<str>::builder(Quota::per_hour(1_000))
+            .tiers([Quota::per_hour(10_000)], tier_of)
+            .when_full(when_full)
+            .clock(&clock)
+            .build()
+            .unwrap();
+        let (moved, retiered) = (limits.reserve("a", 0).unwrap(), limits.reserve("b", 0).unwrap());
+        limits.set_tier("a", 1).unwrap();
+        moved.settle(700);
+        assert_eq!((limits.tier_of("a"), limits.peek("a").used()), (1, 700), "{when_full:?}");
+        own_tier.store(1, Relaxed);
+        limits.retier("b");
+        retiered.settle(700);
+        assert_eq!(limits.tier_of("b"), 1, "{when_full:?}");
+        assert!(limits.check_n("b", 2_000).is_ok(), "{when_full:?}");
+        assert_eq!(limits.tier_of("b"), 1, "{when_full:?}");
+        // So it is if the slot that was moved has another owner by now.
+        own_tier.store(0, Relaxed);
+        let moved = limits.reserve("c", 1).unwrap();
+        limits.set_tier("c", 1).unwrap();
+        limits.clear();
+        moved.settle(701);
+        assert_eq!((limits.tier_of("c"), limits.peek("c").used()), (1, 700), "{when_full:?}");
+    }
 }

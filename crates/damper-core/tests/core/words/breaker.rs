@@ -114,7 +114,7 @@ proptest! {
     }
 }
 
-/// By default the half-open state ends after the longest cooldown.
+/// By default the half-open state ends after five minutes, if no cooldown is longer.
 // CLAIM: WordBreaker
 #[test]
 fn probes_of_the_dead_end_with_the_half_open_state() {
@@ -125,7 +125,7 @@ fn probes_of_the_dead_end_with_the_half_open_state() {
     breaker.try_acquire().unwrap().failure();
     clock.advance(Duration::from_secs(11));
     core::mem::forget(breaker.try_acquire().unwrap());
-    clock.advance(Duration::from_secs(9));
+    clock.advance(Duration::from_secs(299));
     assert_eq!((breaker.state(), breaker.try_acquire().is_err()), (State::HalfOpen, true));
     clock.advance(Duration::from_secs(2));
     assert_eq!((breaker.state(), breaker.try_acquire().is_err()), (State::Open, true));
@@ -162,12 +162,12 @@ fn calls_of_a_breaker_on_a_word_are_recorded() {
     assert!(breaker.call(|| Ok::<_, &str>(7)).unwrap_err().is_refused());
 }
 
-/// By default, a probe of a killed process holds its place for the longest cooldown.
+/// By default, a probe of a killed process holds its place for five minutes.
 ///
-/// That is the longest cooldown that the breaker reaches.
+/// It holds it for the longest cooldown that the breaker reaches, if that is longer.
 #[test]
-fn killed_probe_blocks_for_the_longest_cooldown() {
-    for (factor, longest) in [(1.0, 30), (1.5, 512)] {
+fn killed_probe_blocks_for_five_minutes_or_the_longest_cooldown() {
+    for (factor, longest) in [(1.0, 300), (1.5, 512)] {
         let (word, clock) = (AtomicU64::new(0), ManualClock::new());
         let config = BreakerConfig::builder().failure_threshold(1).cooldown_factor(factor).build().unwrap();
         let breaker = WordBreaker::new(&word, &config, &clock).unwrap();
@@ -179,5 +179,36 @@ fn killed_probe_blocks_for_the_longest_cooldown() {
         assert_eq!(breaker.state(), State::HalfOpen, "factor {factor}");
         clock.advance(Duration::from_secs(2));
         assert_eq!(breaker.state(), State::Open, "factor {factor}");
+    }
+}
+
+/// By default, slow probes close a breaker on a word as they close one of a process.
+#[test]
+fn slow_probes_close_the_breaker_by_default() {
+    let millis = Duration::from_millis;
+    let one = millis(1_000);
+    // The cooldown, the probes that have to succeed, how long each of them takes, and the time between two.
+    for (cooldown, successes, lasts, pause) in
+        [(one, 1, millis(1_500), one), (one, 3, millis(400), millis(0)), (30 * one, 2, millis(10), 40 * one)]
+    {
+        let (word, clock) = (AtomicU64::new(0), ManualClock::new());
+        let config = BreakerConfig::builder().failure_threshold(1).cooldown(cooldown).successes_to_close(successes);
+        let config = config.build().unwrap();
+        let shared = WordBreaker::new(&word, &config, &clock).unwrap();
+        let alone = CircuitBreaker::with_clock(config, &clock);
+        shared.try_acquire().unwrap().failure();
+        alone.try_acquire().unwrap().failure();
+        clock.advance(cooldown + millis(1));
+        for _ in 0..successes {
+            let (of_shared, of_alone) = (shared.try_acquire().unwrap(), alone.try_acquire().unwrap());
+            clock.advance(lasts - millis(5));
+            // Another call asks during the probe.
+            assert_eq!((shared.try_acquire().is_err(), alone.try_acquire().is_err()), (true, true));
+            clock.advance(millis(5));
+            of_shared.success();
+            of_alone.success();
+            clock.advance(pause);
+        }
+        assert_eq!((shared.state(), alone.state()), (State::Closed, State::Closed), "{cooldown:?} {lasts:?}");
     }
 }
