@@ -275,14 +275,14 @@ impl Shared {
     /// Gives back `n` tokens.
     pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.refund(n)) {
-            tender::tend(self, limit);
+            tender::tend_booking(self, limit);
         }
     }
 
     /// Books `n` tokens that were used without being taken.
     pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.charge(n)) {
-            tender::tend(self, limit);
+            tender::tend_booking(self, limit);
         }
     }
 }

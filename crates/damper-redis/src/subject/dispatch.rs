@@ -45,7 +45,9 @@ pub enum Outcome {
 pub enum NextStep {
     /// Send this command now.
     Send(Box<Dispatch>),
-    /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock, or after the next outcome.
+    /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock.
+    ///
+    /// Call it earlier after the next outcome, and when a charge or a refund is booked.
     At(u64),
     /// Do nothing until another command is sent, or a charge or refund is booked.
     Nothing,

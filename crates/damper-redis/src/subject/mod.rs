@@ -32,7 +32,8 @@
 //!   [`Subject::undeliverable`], [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
 //! - Each subject with work to do has a second task. This one calls [`Subject::due`] after each outcome, and at each
 //!   time that [`NextStep::At`] names. It ends when `due` returns [`NextStep::Nothing`]. The caller starts it again
-//!   with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
+//!   with the next command. It starts or wakes it when [`Subject::charge`] or [`Subject::refund`] returns another step
+//!   than `Nothing`.
 //!
 //! # Leases
 //!
@@ -414,7 +415,7 @@ impl<C: Clock> Subject<C> {
 
     /// Returns the step to call [`due`](Self::due) when the charges and refunds have to go to the server.
     fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
-        // If the lease needs a step before that, the subject's task calls `due` earlier anyway.
+        // If the lease needs a step before that, `due` says so.
         self.at(ledger.booked_since.saturating_add(IDLE))
     }
 
