@@ -116,6 +116,9 @@ impl Shared {
                     limit.subject.check(n)
                 }
                 OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
+                    Ok((Outcome::Allowed(_), _)) if self.fleet.server.is_too_late(until) => {
+                        return self.decide_by_policy(limit, n);
+                    }
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.fleet.counters.allowed_by_server.add(1);
                         return Ok(allowed);

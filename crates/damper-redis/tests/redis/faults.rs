@@ -278,6 +278,34 @@ async fn reply_that_waits_for_a_stopped_process_is_late() {
     assert!(fake.tokens() < 999, "the server had decided in time");
 }
 
+/// The replies have come in time, and the process has them when it runs again.
+#[tokio::test]
+async fn stop_of_the_process_is_no_failure_of_the_server() {
+    let fake = Fake::start(1_000);
+    let millis = Duration::from_millis;
+    let builder = builder(&fake.url()).deadline(millis(600)).leasing(Leasing::Never).when_down(WhenDown::Closed);
+    let limiter = builder.build().await.unwrap();
+    assert!(limiter.check().await.is_ok());
+    fake.set_delay(millis(50));
+    limiter.charge(7);
+    let check = |limiter: RedisLimiter| async move { limiter.check().await.is_ok() };
+    let checks: Vec<_> = (0..6).map(|_| tokio::spawn(check(limiter.clone()))).collect();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(millis(1_000));
+    for check in checks {
+        assert!(!check.await.unwrap(), "the deadline has passed");
+    }
+    let (status, counts) = (limiter.status(), limiter.counts());
+    assert_eq!((status.policy, status.breaker, counts.failures), (None, State::Closed, 0));
+    fake.set_delay(Duration::ZERO);
+    for _ in 0..3 {
+        assert!(limiter.check().await.is_ok());
+    }
+    assert_eq!(fake.calls().iter().map(fake::Call::charge).sum::<u64>(), 7, "a reply says that it is booked");
+}
+
 /// Each key that was allowed something has a charge to tell, for as long as it is kept.
 #[tokio::test]
 async fn flood_of_keys_leaves_no_tasks_while_the_server_is_gone() {
