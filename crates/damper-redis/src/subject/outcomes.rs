@@ -30,7 +30,8 @@ impl<C: Clock> Subject<C> {
         // Each outcome wakes all checks that wait by `join`. Those that wait again call `join` again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
-            // The command had no effect, so its charge is not booked.
+            // The command had no effect, so its charge is not booked. An earlier copy of the command may have had one, so its
+            // refund is lost.
             ledger.owe(ticket.charge, now);
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
@@ -100,13 +101,15 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command could not be sent because the server cannot be reached.
     ///
-    /// It counts as [`lost`](Self::lost). But the server cannot have booked its charge, so the next command carries it.
+    /// It counts as [`lost`](Self::lost). But the server cannot have booked its charge or its refund, so the next command
+    /// carries them.
     pub fn undeliverable(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
         ledger.owe(ticket.charge, now);
+        ledger.give_back(ticket.refund, now);
         self.lose(&mut ledger, &ticket, now);
     }
 

@@ -473,15 +473,18 @@ fn lease_is_no_longer_than_the_limiter_set_whatever_the_reply_says() {
 
 #[test]
 fn refund_of_a_command_that_was_never_sent_goes_with_the_next_one() {
-    let mut pair = Pair::new(terms(10, 5));
-    assert!((0..5).all(|_| pair.takes(1)));
-    assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
-    let dispatch = pair.subject.look();
-    assert_eq!(carried(&dispatch), (0, 2));
-    pair.subject.unsent(*dispatch);
-    let dispatch = pair.subject.look();
-    assert_eq!(carried(&dispatch), (0, 2));
-    let _ = pair.run(*dispatch);
-    assert_eq!(carried(&pair.subject.look()), (0, 0));
-    assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
+    let endings = [Subject::unsent, Subject::undeliverable];
+    for end in endings {
+        let mut pair = Pair::new(terms(10, 5));
+        assert!((0..5).all(|_| pair.takes(1)));
+        assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
+        let dispatch = pair.subject.look();
+        assert_eq!(carried(&dispatch), (0, 2));
+        end(&pair.subject, *dispatch);
+        let dispatch = pair.subject.look();
+        assert_eq!(carried(&dispatch), (0, 2));
+        let _ = pair.run(*dispatch);
+        assert_eq!(carried(&pair.subject.look()), (0, 0));
+        assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
+    }
 }
