@@ -99,7 +99,7 @@ pub(super) struct Ticket {
     pub(super) kind: CommandKind,
     /// The tick at which the command was made. It is sent at that tick or later.
     pub(super) sent: u64,
-    /// The charge that the command carries.
+    /// The charge that the command carries, without that of lost requests.
     pub(super) charge: u64,
     /// The refund that the command carries.
     pub(super) refund: u64,
@@ -118,7 +118,13 @@ pub(super) enum CommandKind {
         is_extra: bool,
     },
     /// A request for `wanted` leased tokens, from a process that keeps `unspent` ones.
-    Lease { seq: u64, unspent: u32, wanted: u32 },
+    Lease {
+        seq: u64,
+        unspent: u32,
+        wanted: u32,
+        /// The charge of lost requests, which this one carries too.
+        repeated: u64,
+    },
     /// A reset of all limits.
     Reset,
 }

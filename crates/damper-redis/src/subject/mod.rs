@@ -516,14 +516,14 @@ impl<C: Clock> Subject<C> {
         ledger.ran_dry = false;
         // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(0, Ordering::Relaxed);
-        let (charge, refund) = ledger.bookings.send();
+        let (repeated, (charge, refund)) = (ledger.bookings.send_repeated(), ledger.bookings.send());
         let ask = LeaseRequest {
             seq: ledger.seq,
             ack: ledger.acked,
             unspent: report.unspent,
             back: report.back,
             want: wanted,
-            charge,
+            charge: charge.saturating_add(repeated),
             refund,
         };
         // A subject that leases has exactly one limit.
@@ -531,7 +531,7 @@ impl<C: Clock> Subject<C> {
         Box::new(Dispatch {
             command: command.unwrap_or(Command::Take(Vec::new())),
             ticket: Ticket {
-                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted },
+                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted, repeated },
                 sent,
                 charge,
                 refund,

@@ -32,7 +32,7 @@ impl<C: Clock> Subject<C> {
         if matches!(reply.status, Status::Late | Status::Stale) {
             // The command had no effect, so its charge is not booked. An earlier copy of the command may have had one, so its
             // refund is lost.
-            ledger.owe(ticket.charge, now);
+            book_unexecuted(&mut ledger, &ticket, now);
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
         }
@@ -53,7 +53,7 @@ impl<C: Clock> Subject<C> {
                 ledger.unmet = joined.saturating_sub(if reply.status == Status::Done { cost.into() } else { 0 });
                 Outcome::Again
             }
-            CommandKind::Lease { seq, unspent, wanted } => {
+            CommandKind::Lease { seq, unspent, wanted, .. } => {
                 let is_expected = ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq);
                 match reply.grant {
                     Some(grant) if is_expected && grant.seq == seq => {
@@ -108,7 +108,7 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
-        ledger.owe(ticket.charge, now);
+        book_unexecuted(&mut ledger, &ticket, now);
         ledger.give_back(ticket.refund, now);
         self.lose(&mut ledger, &ticket, now);
     }
@@ -142,7 +142,7 @@ impl<C: Clock> Subject<C> {
             CommandKind::Take { .. } if ledger.mode == Mode::PerCheck => {}
             _ => ledger.budget.uncount(),
         }
-        ledger.owe(ticket.charge, now);
+        book_unexecuted(&mut ledger, &ticket, now);
         ledger.give_back(ticket.refund, now);
         if let CommandKind::Lease { seq, .. } = ticket.kind
             && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
@@ -295,10 +295,18 @@ impl<C: Clock> Subject<C> {
 /// Books the charge of a command again that the server may have executed.
 fn book_again(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
     match ticket.kind {
-        // The server remembers what it booked for a request that is not acknowledged. The next request carries the
-        // charge too, and the server subtracts what it has booked already.
-        CommandKind::Lease { .. } => ledger.owe(ticket.charge, now),
+        CommandKind::Lease { repeated, .. } => ledger.repeat(ticket.charge.saturating_add(repeated), now),
         _ => ledger.doubt(ticket.charge, now),
+    }
+}
+
+/// Books the charge of a command again that the server has not executed.
+///
+/// It may have executed the lost requests whose charges a request repeats.
+fn book_unexecuted(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
+    ledger.owe(ticket.charge, now);
+    if let CommandKind::Lease { repeated, .. } = ticket.kind {
+        ledger.repeat(repeated, now);
     }
 }
 
