@@ -393,6 +393,22 @@ async fn server_is_marked_whatever_the_quota() {
     assert!(nowhere.connect_timeout(Duration::from_millis(20)).mark_deployed().await.is_err());
 }
 
+/// A cluster has a marker for each of its 16,384 slots, which take a while.
+#[tokio::test]
+async fn markers_have_the_whole_timeout_once_the_server_is_connected() {
+    let fake = Fake::start(1);
+    let part = Duration::from_millis(1_200);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    fake.set_delay(part);
+    let mark = RedisLimiter::connect(fake.url()).connect_timeout(Duration::from_secs(2)).mark_deployed();
+    let load = async {
+        tokio::time::sleep(part).await;
+        fake.refuse("", "");
+    };
+    let (marked, ()) = tokio::join!(mark, load);
+    marked.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limiter_works_on_many_threads() {
     let fake = Fake::start(1_000_000);
