@@ -1,4 +1,4 @@
-//! The task that reports this process to the server.
+//! The task that reports this process to the server, and notices that servers of a cluster are back.
 
 use super::beat::Beat;
 use super::{ConnectError, random, random_between};
@@ -76,6 +76,20 @@ impl Heartbeat {
         Ok(())
     }
 
+    /// Asks whether a silent shard of a cluster answers again, for which no call may come.
+    async fn probe(&self, fleet: &Fleet, shard: usize) {
+        let slot = fleet.server.slot(shard);
+        if fleet.server.shard(self.keys.slot()).0 == shard {
+            // The beats ask that shard.
+            return;
+        }
+        // A beat that leaves changes nothing, because this process is in no set of that slot.
+        let tag = fleet.tags.tag(slot).to_string();
+        let keys = Keys::new(&fleet.tags, &fleet.name, tag.as_bytes());
+        let (_, in_time) = fleet.server.beat(&keys, &self.member, 0).await;
+        fleet.note(slot, in_time.as_ref().err());
+    }
+
     /// Stops the task, and reports to the server that this process leaves.
     pub(crate) async fn leave(&self, fleet: &Arc<Fleet>) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -96,7 +110,7 @@ impl Drop for Heartbeat {
 
 /// Sends beats until the limiter is dropped.
 async fn beat_for_ever(fleet: Weak<Fleet>) {
-    let mut history = BeatHistory::default();
+    let (mut history, mut probed) = (BeatHistory::default(), 0);
     loop {
         let begun = Instant::now();
         let [least, most] = {
@@ -107,7 +121,11 @@ async fn beat_for_ever(fleet: Weak<Fleet>) {
             if let Some(beat) = beat {
                 learn(&fleet, &mut history, beat);
             }
-            if in_time.is_ok() { PERIOD } else { PERIOD_WHILE_SILENT }
+            if let Some(shard) = fleet.authority.next_silent(probed) {
+                probed = shard;
+                heartbeat.probe(&fleet, shard).await;
+            }
+            if in_time.is_ok() && !fleet.authority.is_policy() { PERIOD } else { PERIOD_WHILE_SILENT }
         };
         // A beat may wait for its reply for longer than the time between two beats.
         let next = begun + Duration::from_millis(random_between(least, most));

@@ -159,6 +159,11 @@ impl Server {
         (index, &self.shards[index])
     }
 
+    /// Returns a slot of the shard with this index.
+    pub(crate) fn slot(&self, shard: usize) -> usize {
+        Shard::first_slot(shard, self.shards.len())
+    }
+
     /// Runs a command on the keys with these names, which are in this slot, and returns the reply.
     ///
     /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. But if its task is stopped, it may return a
