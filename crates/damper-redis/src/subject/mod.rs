@@ -285,6 +285,7 @@ impl<C: Clock> Subject<C> {
         }
         let from = ledger.budget.next_beside_from();
         if now < from {
+            self.gate.ask_by(from);
             return Answer::Denied(self.denied(n, self.refill_wait(n, now).map(|refill| refill.max(from - now))));
         }
         ledger.count_take(n, now);

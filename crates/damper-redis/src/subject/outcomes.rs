@@ -4,7 +4,7 @@ use super::Subject;
 use super::dispatch::{CommandKind, Dispatch, Outcome, Ticket};
 use super::gate::LONGEST_SILENCE;
 use super::ledger::{Ledger, Mode};
-use super::plan::validity;
+use super::plan::{PACE, validity};
 use crate::micros::micros_of;
 use crate::script::{Grant, Reply, Status};
 use core::sync::atomic::Ordering;
@@ -120,8 +120,10 @@ impl<C: Clock> Subject<C> {
     pub fn cancelled(&self, dispatch: Dispatch) {
         if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
+            let now = self.now();
             ledger.joined = 0;
-            book_again(&mut ledger, &dispatch.ticket, self.now());
+            book_again(&mut ledger, &dispatch.ticket, now);
+            self.ask_again(now);
         } else {
             self.lost(dispatch);
         }
@@ -136,6 +138,9 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
+        if let CommandKind::Take { .. } = ticket.kind {
+            self.ask_again(now);
+        }
         match ticket.kind {
             CommandKind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
             // Only takes that are made while leasing are counted in the budget.
@@ -168,6 +173,13 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Lets another check ask the server soon, because a take for one check has no reply.
+    ///
+    /// That check may be the one that passed the closed gate.
+    fn ask_again(&self, now: u64) {
+        self.gate.ask_by(now.saturating_add(PACE));
+    }
+
     /// Ends a command without a reply that applies.
     ///
     /// The server then counts as failing if the command is one of these:
@@ -189,8 +201,13 @@ impl<C: Clock> Subject<C> {
                     ledger.fail(sent, now);
                 }
             }
-            CommandKind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent, now),
-            CommandKind::Take { .. } | CommandKind::Reset => {}
+            CommandKind::Take { .. } => {
+                self.ask_again(now);
+                if ledger.mode == Mode::Leasing {
+                    ledger.fail(sent, now);
+                }
+            }
+            CommandKind::Reset => {}
         }
     }
 
