@@ -1,9 +1,10 @@
 //! Limits on a cluster of three masters.
 
 use damper_core::Quota;
+use damper_core::breaker::State;
 use damper_redis::{KeyedRedisLimiter, Leasing, RedisLimiter, WhenDown};
 use damper_redis_tests::{RedisCluster, RedisServer, exclusive};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 const BURST: u32 = 3;
@@ -79,14 +80,30 @@ async fn other_masters_go_on_when_one_is_gone() {
         tenants.check(&format!("tenant-{number}")).await.expect("the burst is there");
     }
     cluster.masters()[2].pause();
-    let mut served = 0;
+    let (mut served, mut refused) = (0, None);
     for number in 0..60 {
         // A check waits for the deadline if the paused master has its subject.
-        served += u32::from(tenants.check(&format!("tenant-{number}")).await.is_ok());
+        let key = format!("tenant-{number}");
+        match tenants.check(&*key).await {
+            Ok(_) => served += 1,
+            Err(_) => refused = Some(key),
+        }
     }
+    // Enough failures of one shard to open its breaker.
+    let silent = refused.expect("a master had a third of the subjects");
+    for _ in 0..6 {
+        _ = tenants.check(&*silent).await;
+    }
+    assert!(tenants.status().policy.is_some());
     cluster.masters()[2].resume();
     println!("{served} of 60 subjects were served while one of three masters was stopped");
-    sleep(Duration::from_secs(2)).await;
+    // No call asks the shards that were silent.
+    let (begun, patience) = (Instant::now(), Duration::from_secs(30));
+    while tenants.status().policy.is_some() && begun.elapsed() < patience {
+        sleep(Duration::from_millis(100)).await;
+    }
+    println!("the server was in charge again after {:?}", begun.elapsed());
+    assert_eq!((tenants.status().policy, tenants.status().breaker), (None, State::Closed));
     let mut back = 0;
     for number in 0..60 {
         back += u32::from(tenants.check(&format!("tenant-{number}")).await.is_ok());

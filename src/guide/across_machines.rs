@@ -138,7 +138,8 @@
 //!
 //! Under [`WhenDown::LocalShare`](crate::redis::WhenDown::LocalShare) each plan is divided by the number of processes. A call that
 //! the policy allowed gives nothing back. It is charged to its buckets, up to the share of the burst, with the process's next command for
-//! each of them. A bucket that fills while no process reaches the server may therefore give a burst once more. `Open` and `Closed`
+//! each of them. If a lost command carried a charge, it waits for two more calls on the bucket by this process: one that gets a reply,
+//! and one that carries it. A bucket that fills while no process reaches the server may therefore give a burst once more. `Open` and `Closed`
 //! do as everywhere, and a refusal by `Closed` names the first limit of the path.
 //!
 //! # Choosing the burst

@@ -11,6 +11,8 @@ use damper_core::{Allowed, Denied, Quota};
 use damper_http::{Detail, Head, KeyedLimit, Limit, LimitAnswer, LimitDecision, Limited, Settle, Standing};
 
 /// The future of a decision that the server or the policy makes.
+///
+/// Poll it soon, or drop it. It may hold the request for leased tokens that other requests wait for, and the first poll sends it.
 #[must_use = "futures do nothing unless polled"]
 pub struct RedisDecision(Pin<Box<dyn Future<Output = LimitAnswer> + Send>>);
 

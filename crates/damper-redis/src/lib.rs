@@ -74,7 +74,7 @@
 //! | what happens | a limit admits beyond the promise at most |
 //! |---|---|
 //! | a process is killed or cut off | nothing; its lease ends after 1 second |
-//! | a virtual machine is paused so that its clocks stop | what it had leased |
+//! | a virtual machine is paused so that its clocks stop | what it had leased, and what the server had allowed to its checks in flight |
 //! | the server's clock steps forward by `s` | `rate · s`, no more than a burst, and what is leased |
 //! | the server's clock steps back, as on a promoted replica | nothing; the limit has its deepest debt, and refills |
 //! | the server loses its memory: a restart without files, `FLUSHALL`, an empty replica | what [`AfterLoss`] says: nothing, the burst less what 60 seconds refill (the default), or a burst |

@@ -172,7 +172,8 @@ impl Bucket {
         let mut memory = self.memory();
         let full = share.full(memory.share_full, replied.max(self.shares_from));
         memory.share_full = share.take(full, now, n);
-        if memory.outage != replied {
+        // A delayed thread may bring an older reply than the memory already knows.
+        if memory.outage < replied {
             (memory.outage, memory.charged) = (replied, 0);
         }
         let charge = n.min(share.burst().saturating_sub(memory.charged));
@@ -228,6 +229,16 @@ mod tests {
             let now = (2 + taken) * SECOND;
             assert_eq!(bucket.share(&share, now, 0, 1).wait, Some(0));
             bucket.take_share(&share, now, 0, 1);
+        }
+        assert_eq!(bucket.take_out().1, 5, "half of the burst");
+    }
+
+    /// A thread reads the time of the last reply before it gets the lock.
+    #[test]
+    fn delayed_thread_does_not_charge_another_share_of_the_burst() {
+        let (bucket, share) = (Bucket::new(0), ShareTerms::new(&terms(Quota::per_second(10)), 2));
+        for taken in 0..9 {
+            bucket.take_share(&share, (9 + taken) * SECOND, SECOND - taken % 2, 1);
         }
         assert_eq!(bucket.take_out().1, 5, "half of the burst");
     }

@@ -218,10 +218,14 @@ impl Planned {
             PlannedTake { limit, take: Take { cost, charge, refund: 0 }, count, counted: 0 }
         });
         let command = self.command(takes.collect(), 0);
-        let until = self.fleet.server.instant(sent) + self.fleet.server.deadline();
-        let called = self.run(&path.keys, &command, until).await;
+        let called = self.run(&path.keys, &command, self.until(sent)).await;
         charges.end(called.as_ref().err());
         called
+    }
+
+    /// Returns the deadline of a call that was sent at the local time `sent` in µs.
+    fn until(&self, sent: u64) -> Instant {
+        self.fleet.server.instant(sent) + self.fleet.server.deadline()
     }
 
     fn command(&self, takes: Vec<PlannedTake>, since: u64) -> Command {
@@ -259,12 +263,15 @@ impl Planned {
         refused
     }
 
-    /// Returns the answer of the server.
+    /// Returns the answer of the server, or that of the policy if a permission comes too late.
     fn answer(&self, path: Path, reply: Reply, sent: u64) -> Result<Admitted, TreeDenied> {
         let refused = Self::see(&path, &reply, sent);
         if let Some((step, denied)) = refused.0 {
             self.fleet.counters.denied_by_server.add(1);
             return Err(self.denied(step, denied));
+        }
+        if self.fleet.server.is_too_late(self.until(sent)) {
+            return self.decide_by_policy(path);
         }
         self.fleet.counters.allowed_by_server.add(1);
         let levels = path.steps.iter().zip(&reply.levels).map(|(step, level)| {

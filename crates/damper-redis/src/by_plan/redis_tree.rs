@@ -41,7 +41,8 @@ use std::sync::Arc;
 ///
 /// The [policy](crate::WhenDown) decides: `LocalShare` by each plan divided by the number of processes, in every bucket. A call that
 /// the policy allowed gives nothing back when it is settled. Its tokens are charged to each bucket, up to the share of the burst, with
-/// this process's next command for that bucket. So a bucket that no process uses in the meantime has filled by a burst at most.
+/// this process's next command for that bucket. If that command is lost, they wait for two more calls on the bucket by this process:
+/// one that gets a reply, and one that carries them. A bucket that no process uses in the meantime has filled by a burst at most.
 ///
 /// # Examples
 ///

@@ -64,6 +64,21 @@ impl Authority {
         self.silent.load(Ordering::Relaxed) != 0
     }
 
+    /// Returns whether the policy decides for the slots of this shard.
+    pub(crate) fn is_silent(&self, shard: usize) -> bool {
+        // ORDERING: Relaxed, as in `silent`.
+        self.silent.load(Ordering::Relaxed) & bit(shard) != 0
+    }
+
+    /// Returns the first shard after this one, in a circle, that does not answer.
+    pub(crate) fn next_silent(&self, shard: usize) -> Option<usize> {
+        // ORDERING: Relaxed, as in `silent`.
+        let silent = self.silent.load(Ordering::Relaxed);
+        let first = (shard + 1) % 64;
+        // Both numbers are below 64.
+        (silent != 0).then(|| (first + silent.rotate_right(first as u32).trailing_zeros() as usize) % 64)
+    }
+
     /// Returns the local time in µs of the last change.
     pub(crate) fn since(&self) -> u64 {
         // ORDERING: Relaxed, as in `silent`.
@@ -79,6 +94,20 @@ fn bit(shard: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::{Authority, Change};
+
+    #[test]
+    fn silent_shards_are_found_in_a_circle() {
+        let authority = Authority::default();
+        assert_eq!((authority.next_silent(0), authority.is_silent(0)), (None, false));
+        for shard in [0, 5, 63] {
+            authority.silent(shard, 1);
+        }
+        assert_eq!((authority.is_silent(5), authority.is_silent(6)), (true, false));
+        assert_eq!([0, 4, 5, 62, 63].map(|shard| authority.next_silent(shard)), [5, 5, 63, 63, 0].map(Some));
+        authority.answers(0, 2);
+        authority.answers(63, 2);
+        assert_eq!(authority.next_silent(5), Some(5), "it is the only one");
+    }
 
     #[test]
     fn policy_is_in_force_while_any_shard_is_silent() {

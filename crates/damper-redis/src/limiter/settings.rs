@@ -150,10 +150,10 @@ impl RedisLimiterBuilder {
         let target = self.target()?;
         let tags = tags_of(&target);
         let server = self.server(target, 0);
-        let until = Instant::now() + timeout;
-        connect(&server, timeout, until).await?;
+        connect(&server, timeout, Instant::now() + timeout).await?;
+        // A cluster has so many markers that they may take as long as connecting.
         let source: Arc<dyn Error + Send + Sync> =
-            match tokio::time::timeout_at(until.into(), server.mark(tags.markers())).await {
+            match tokio::time::timeout(timeout, server.mark(tags.markers())).await {
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(error)) => Arc::new(error),
                 Err(_) => Arc::new(ConnectError::TimedOut { has_tls: false }),

@@ -116,6 +116,9 @@ impl Shared {
                     limit.subject.check(n)
                 }
                 OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
+                    Ok((Outcome::Allowed(_), _)) if self.fleet.server.is_too_late(until) => {
+                        return self.decide_by_policy(limit, n);
+                    }
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.fleet.counters.allowed_by_server.add(1);
                         return Ok(allowed);
@@ -275,14 +278,14 @@ impl Shared {
     /// Gives back `n` tokens.
     pub(crate) fn refund(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.refund(n)) {
-            tender::tend(self, limit);
+            tender::tend_booking(self, limit);
         }
     }
 
     /// Books `n` tokens that were used without being taken.
     pub(crate) fn charge(self: &Arc<Self>, limit: &Arc<SubjectLimit>, n: u32) {
         if super::subject_limit::is_something(&limit.subject.charge(n)) {
-            tender::tend(self, limit);
+            tender::tend_booking(self, limit);
         }
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct SubjectLimit {
     shares_from: u64,
     /// Wakes the checks that wait for the command in flight.
     pub(crate) outcome: Notify,
+    /// Wakes the task that tends the subject, when a charge or a refund is booked.
+    pub(crate) booked: Notify,
     /// Whether a task tends the subject.
     is_tended: AtomicBool,
     /// The tokens of the lease at the last count.
@@ -41,6 +43,7 @@ impl SubjectLimit {
             shares: Mutex::new(shares),
             shares_from: 0,
             outcome: Notify::new(),
+            booked: Notify::new(),
             is_tended: AtomicBool::new(false),
             counted: AtomicU64::new(0),
         }

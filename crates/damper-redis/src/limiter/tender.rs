@@ -7,6 +7,7 @@ use crate::subject::NextStep;
 use core::pin::pin;
 use core::time::Duration;
 use damper_core::{Clock, Monotonic};
+use futures_util::future::select;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Handle;
@@ -17,6 +18,14 @@ const PATIENCE: [u64; 2] = [1_000, 3_000];
 
 /// The range of the random pause once the server is back, in ms. It keeps the tasks apart.
 const SPREAD: [u64; 2] = [0, 200];
+
+/// Starts the task of a subject, or wakes it, because a charge or a refund is booked.
+///
+/// The task may wait for a later time than that at which the booking has to be sent.
+pub(crate) fn tend_booking(shared: &Arc<Shared>, limit: &Arc<SubjectLimit>) {
+    tend(shared, limit);
+    limit.booked.notify_waiters();
+}
 
 /// Starts the task of a subject, if a step is due and no task runs.
 ///
@@ -98,12 +107,13 @@ impl Tender {
     async fn run(mut self, mut first: Option<Delivery>) {
         while self.is_claimed || first.is_some() {
             let limit = Arc::clone(&self.limit);
-            // The wait is registered before the subject is asked, so that it misses no outcome that changes the next step.
-            let mut outcome = pin!(limit.outcome.notified());
+            // The waits are registered before the subject is asked, so that they miss nothing that changes the next step.
+            let (mut outcome, mut booked) = (pin!(limit.outcome.notified()), pin!(limit.booked.notified()));
             outcome.as_mut().enable();
+            booked.as_mut().enable();
             match first.take().map(Job::Send).or_else(|| self.next()) {
-                // Either the time has come or an outcome has changed the next step.
-                Some(Job::At(tick)) => drop(timeout(until(tick), outcome).await),
+                // Either the time has come, or an outcome or a booking has changed the next step.
+                Some(Job::At(tick)) => drop(timeout(until(tick), select(outcome, booked)).await),
                 Some(Job::Send(delivery)) => {
                     if !self.send(delivery).await {
                         return;
@@ -150,7 +160,8 @@ impl Tender {
     async fn send(&self, delivery: Delivery) -> bool {
         let back = self.shared.fleet.back.notified();
         let until = Instant::now() + self.shared.fleet.server.deadline();
-        if self.shared.send(delivery, until).await.is_ok() || !self.shared.fleet.authority.is_policy() {
+        let (shard, _) = self.shared.fleet.server.shard(self.limit.keys.slot());
+        if self.shared.send(delivery, until).await.is_ok() || !self.shared.fleet.authority.is_silent(shard) {
             return true;
         }
         // `self` and `run` have one reference each.

@@ -1,4 +1,4 @@
-//! The task that reports this process to the server.
+//! The task that reports this process to the server, and notices that servers of a cluster are back.
 
 use super::beat::Beat;
 use super::{ConnectError, random, random_between};
@@ -23,10 +23,10 @@ const PERIOD_WHILE_SILENT: [u64; 2] = [100, 300];
 /// How long a process counts after its last beat, in ms.
 const LENGTH: u64 = 3_500;
 
-/// The number of consecutive beats that must report fewer processes before the number falls.
+/// How long all beats must report fewer processes before the number falls.
 ///
-/// A server that has lost its memory counts the processes anew.
-const BEATS: usize = 5;
+/// A server that has lost its memory counts the processes anew, and those with slow round trips come late.
+const FALL: Duration = Duration::from_secs(5);
 
 /// Reports to the server that this process shares a limit, and learns how many processes do.
 #[derive(Debug)]
@@ -76,6 +76,20 @@ impl Heartbeat {
         Ok(())
     }
 
+    /// Asks whether a silent shard of a cluster answers again, for which no call may come.
+    async fn probe(&self, fleet: &Fleet, shard: usize) {
+        let slot = fleet.server.slot(shard);
+        if fleet.server.shard(self.keys.slot()).0 == shard {
+            // The beats ask that shard.
+            return;
+        }
+        // A beat that leaves changes nothing, because this process is in no set of that slot.
+        let tag = fleet.tags.tag(slot).to_string();
+        let keys = Keys::new(&fleet.tags, &fleet.name, tag.as_bytes());
+        let (_, in_time) = fleet.server.beat(&keys, &self.member, 0).await;
+        fleet.note(slot, in_time.as_ref().err());
+    }
+
     /// Stops the task, and reports to the server that this process leaves.
     pub(crate) async fn leave(&self, fleet: &Arc<Fleet>) {
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -96,7 +110,7 @@ impl Drop for Heartbeat {
 
 /// Sends beats until the limiter is dropped.
 async fn beat_for_ever(fleet: Weak<Fleet>) {
-    let mut history = BeatHistory::default();
+    let (mut history, mut probed) = (BeatHistory::default(), 0);
     loop {
         let begun = Instant::now();
         let [least, most] = {
@@ -107,7 +121,11 @@ async fn beat_for_ever(fleet: Weak<Fleet>) {
             if let Some(beat) = beat {
                 learn(&fleet, &mut history, beat);
             }
-            if in_time.is_ok() { PERIOD } else { PERIOD_WHILE_SILENT }
+            if let Some(shard) = fleet.authority.next_silent(probed) {
+                probed = shard;
+                heartbeat.probe(&fleet, shard).await;
+            }
+            if in_time.is_ok() && !fleet.authority.is_policy() { PERIOD } else { PERIOD_WHILE_SILENT }
         };
         // A beat may wait for its reply for longer than the time between two beats.
         let next = begun + Duration::from_millis(random_between(least, most));
@@ -121,19 +139,21 @@ fn learn(fleet: &Fleet, history: &mut BeatHistory, beat: Beat) {
         fleet.counters.losses.add(1);
         fleet.tell(&RedisEvent::Loss);
     }
-    let processes = history.processes(beat.processes);
+    let processes = history.processes(beat.processes, Instant::now());
     // ORDERING: Relaxed. The number publishes nothing.
     if fleet.processes.swap(processes, Ordering::Relaxed) != processes {
         fleet.tell(&RedisEvent::Processes { processes });
     }
 }
 
-/// The replies to the last beats.
+/// The numbers and the marker in the replies to the last beats.
 #[derive(Debug, Default)]
 struct BeatHistory {
     marker: Option<u64>,
-    processes: [u32; BEATS],
-    beats: usize,
+    /// The number of processes in force.
+    processes: u32,
+    /// If the last beats reported fewer: the instant of the first of them, and the largest number of them.
+    fewer: Option<(Instant, u32)>,
 }
 
 impl BeatHistory {
@@ -143,26 +163,47 @@ impl BeatHistory {
         self.marker.replace(marker).is_some_and(|before| before != marker)
     }
 
-    /// Returns the largest number of processes in the last beats.
-    fn processes(&mut self, counted: u32) -> u32 {
-        self.processes[self.beats % BEATS] = counted;
-        self.beats += 1;
-        self.processes.iter().copied().max().unwrap_or(1).max(1)
+    /// Returns the number of processes in force after a beat that counted so many.
+    ///
+    /// It rises at once, and falls to the largest number of the last beats when all of them have reported fewer for a while.
+    fn processes(&mut self, counted: u32, now: Instant) -> u32 {
+        let (since, most) = self.fewer.map_or((now, counted), |(since, most)| (since, most.max(counted)));
+        let is_sure = counted >= self.processes || now.saturating_duration_since(since) >= FALL;
+        (self.processes, self.fewer) = if is_sure { (most, None) } else { (self.processes, Some((since, most))) };
+        self.processes.max(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BEATS, BeatHistory};
+    use super::{BeatHistory, FALL};
+    use core::time::Duration;
+    use std::time::Instant;
 
+    /// While beats are late, the next one follows in 100 to 300 ms.
     #[test]
-    fn number_of_processes_rises_at_once_and_falls_late() {
-        let mut history = BeatHistory::default();
-        assert_eq!((history.processes(0), history.processes(4)), (1, 4));
-        for _ in 1..BEATS {
-            assert_eq!(history.processes(1), 4);
+    fn number_of_processes_rises_at_once_and_falls_after_five_seconds_of_fast_or_slow_beats() {
+        for period in [Duration::from_millis(100), Duration::from_millis(1_000)] {
+            let (mut history, mut now) = (BeatHistory::default(), Instant::now());
+            assert_eq!((history.processes(0, now), history.processes(4, now)), (1, 4));
+            let first = now + period;
+            while now < first + FALL - period {
+                now += period;
+                assert_eq!(history.processes(1 + u32::from(now == first), now), 4);
+            }
+            assert_eq!(history.processes(1, now + period), 2, "the most of the last beats");
+            assert_eq!(history.processes(5, now + period), 5);
         }
-        assert_eq!(history.processes(1), 1);
+    }
+
+    /// The server may have lost its memory while it was gone.
+    #[test]
+    fn number_of_processes_does_not_fall_by_the_first_beat_after_a_pause() {
+        let (mut history, now) = (BeatHistory::default(), Instant::now());
+        assert_eq!(history.processes(4, now), 4);
+        let later = now + 10 * FALL;
+        assert_eq!((history.processes(1, later), history.processes(4, later)), (4, 4));
+        assert_eq!(history.processes(1, later + FALL), 4, "a beat in between reported as many");
     }
 
     #[test]

@@ -58,7 +58,7 @@ use std::time::Instant;
 use tokio::runtime::Handle;
 use tokio::time::timeout_at;
 
-/// How long after its deadline a reply still counts, in µs.
+/// How long after its deadline a call may still be allowed, in µs.
 ///
 /// Timers of tokio go in steps of a millisecond, and a busy machine runs a task some milliseconds late.
 const SLACK: u64 = 10_000;
@@ -159,10 +159,16 @@ impl Server {
         (index, &self.shards[index])
     }
 
+    /// Returns a slot of the shard with this index.
+    pub(crate) fn slot(&self, shard: usize) -> usize {
+        Shard::first_slot(shard, self.shards.len())
+    }
+
     /// Runs a command on the keys with these names, which are in this slot, and returns the reply.
     ///
-    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. If its task is stopped beyond that, it
-    /// fails although the reply has come. A call that fails may still have its effect, but not after `until`.
+    /// The call takes no longer than the deadline and the inaccuracy of the runtime's timer. But if its task is stopped, it may return a
+    /// reply long after that, and [`is_too_late`](Self::is_too_late) tells. A call that fails may still have its effect, but not after
+    /// `until`.
     ///
     /// # Cancel safety
     ///
@@ -237,9 +243,8 @@ impl Server {
         let received = self.now();
         let mut beat = if let Some(Ok(Ok(beat))) = &replied { Some(*beat) } else { None };
         let is_pending = replied.is_none();
-        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
         let judged = match permit {
-            Ok(permit) => self.judge(shard, &session, permit, in_time, received).map(drop),
+            Ok(permit) => self.judge(shard, &session, permit, replied, received).map(drop),
             Err(_) => Err(Unavailable::BreakerOpen),
         };
         if is_pending && let Ok(Ok(value)) = timeout_at((sent + BEAT_DEADLINE).into(), call).await {
@@ -300,9 +305,7 @@ impl Server {
         let call = session.connection.call(script, keys, &arguments);
         let replied = timeout_at(until.into(), call).await.ok().map(|reply| reply.map(parse));
         let received = self.now();
-        // A timeout polls the call first, so a task that was stopped gets the reply long after the deadline.
-        let in_time = replied.filter(|reply| reply.is_err() || self.is_in_time(received, until));
-        self.judge(shard, &session, permit, in_time, received).map(|reply| Answer { reply, sent, received })
+        self.judge(shard, &session, permit, replied, received).map(|reply| Answer { reply, sent, received })
     }
 
     /// Returns the connection for a call. Starts to connect if there is none.
@@ -316,14 +319,17 @@ impl Server {
         })
     }
 
-    /// Returns whether the local time `received` is before the deadline of a call, or only a little later.
-    fn is_in_time(&self, received: u64, until: Instant) -> bool {
-        received <= self.micros(until).saturating_add(SLACK)
+    /// Returns whether a call with this deadline may not be allowed any more.
+    ///
+    /// A timeout polls the call first, so a task that was stopped gets its reply long after the deadline. The server answered in time, so
+    /// the reply counts for all but the decision: all calls that were in flight would otherwise be allowed at once.
+    pub(crate) fn is_too_late(&self, until: Instant) -> bool {
+        self.now() > self.micros(until).saturating_add(SLACK)
     }
 
     /// Reports how a call ended to the breaker and the connection, and returns its reply.
     ///
-    /// `replied` is `None` if no reply came in time.
+    /// `replied` is `None` if no reply came before the task found that the deadline had passed.
     fn judge<T, E: Error + Send + Sync + 'static>(
         &self,
         shard: &Shard,

@@ -41,6 +41,11 @@ impl Shard {
         slot * shards / SLOTS
     }
 
+    /// Returns the first slot of the shard with this index, of `shards`.
+    pub(crate) fn first_slot(index: usize, shards: usize) -> usize {
+        index * SLOTS / shards
+    }
+
     fn new(now: u64) -> Self {
         Self { breaker: CircuitBreaker::new(CONFIG), clock: ServerClock::default(), replied_at: AtomicU64::new(now) }
     }
@@ -93,5 +98,6 @@ mod tests {
         assert_eq!(Shard::index(SLOTS - 1, 1), 0);
         assert_eq!((Shard::index(0, 64), Shard::index(255, 64), Shard::index(256, 64)), (0, 0, 1));
         assert_eq!(Shard::index(SLOTS - 1, 64), 63);
+        assert!((0..64).all(|index| Shard::index(Shard::first_slot(index, 64), 64) == index));
     }
 }

@@ -45,7 +45,9 @@ pub enum Outcome {
 pub enum NextStep {
     /// Send this command now.
     Send(Box<Dispatch>),
-    /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock, or after the next outcome.
+    /// Call [`Subject::due`](super::Subject::due) again at this tick of the subject's clock.
+    ///
+    /// Call it earlier after the next outcome, and when a charge or a refund is booked.
     At(u64),
     /// Do nothing until another command is sent, or a charge or refund is booked.
     Nothing,
@@ -97,7 +99,7 @@ pub(super) struct Ticket {
     pub(super) kind: CommandKind,
     /// The tick at which the command was made. It is sent at that tick or later.
     pub(super) sent: u64,
-    /// The charge that the command carries.
+    /// The charge that the command carries, without that of lost requests.
     pub(super) charge: u64,
     /// The refund that the command carries.
     pub(super) refund: u64,
@@ -116,7 +118,13 @@ pub(super) enum CommandKind {
         is_extra: bool,
     },
     /// A request for `wanted` leased tokens, from a process that keeps `unspent` ones.
-    Lease { seq: u64, unspent: u32, wanted: u32 },
+    Lease {
+        seq: u64,
+        unspent: u32,
+        wanted: u32,
+        /// The charge of lost requests, which this one carries too.
+        repeated: u64,
+    },
     /// A reset of all limits.
     Reset,
 }

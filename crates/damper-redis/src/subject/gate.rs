@@ -46,7 +46,8 @@ impl Gate {
 
     /// Returns how many µs after `now` a check of `n` tokens has to wait, or `None` if it passes the gate.
     ///
-    /// When it is time to ask the server again, one check passes a closed gate.
+    /// When it is time to ask the server again, one check passes a closed gate. If the server does not decide it, the
+    /// caller lets another one pass by [`ask_by`](Self::ask_by).
     pub(super) fn wait(&self, n: u32, now: u64) -> Option<u64> {
         let wait = self.closed_for(n, now)?;
         // ORDERING: Relaxed, as in `closed_for`. If several threads load the same `ask_at`, only one of them swaps it,
@@ -88,6 +89,11 @@ impl Gate {
         let word = if cost > MOST_COST { 0 } else { now.wrapping_add(wait.min(LONGEST)) << COST_BITS | cost };
         self.ask_at.store(ask_at, Ordering::Relaxed);
         self.word.store(word, Ordering::Relaxed);
+    }
+
+    /// Lets a check pass the closed gate at `at` or later, unless one may pass it earlier.
+    pub(super) fn ask_by(&self, at: u64) {
+        self.ask_at.fetch_min(at, Ordering::Relaxed);
     }
 
     /// Opens the gate for all costs.

@@ -189,6 +189,7 @@ impl Ledger {
     /// Stops leasing for a while, because replies come too late to use their tokens.
     pub(super) fn give_up_leasing(&mut self, now: u64) {
         self.stop_leasing();
+        self.bookings.doubt_repeated();
         self.slow_until = now.saturating_add(TOO_SLOW);
     }
 
@@ -287,6 +288,18 @@ impl Ledger {
         self.bookings.add_doubtful(tokens);
     }
 
+    /// Adds the charge of a request that the server may have executed.
+    ///
+    /// The next request repeats it, but no take, because the server subtracts what it has booked only from the charge of a
+    /// request. While the subject does not lease, no request follows, so the charge is doubtful.
+    pub(super) fn repeat(&mut self, tokens: u64, now: u64) {
+        if self.mode == Mode::PerCheck {
+            return self.doubt(tokens, now);
+        }
+        self.note_booking(now);
+        self.bookings.add_repeated(tokens);
+    }
+
     /// Adds a refund to the bookings.
     pub(super) fn give_back(&mut self, tokens: u64, now: u64) {
         self.note_booking(now);
@@ -347,13 +360,16 @@ impl Ledger {
 ///
 /// A charge is *doubtful* if its command is lost, because the server may have booked it. It is booked again after the
 /// server has replied to another command, so it may count twice. It waits for the reply because otherwise each command
-/// would book it once more while the server gets the commands and the replies are lost. The refund of a lost command
-/// is not booked again, so it may be lost. Neither admits a call beyond the limit.
+/// would book it once more while the server gets the commands and the replies are lost. A charge is *repeated* if its
+/// command is a lost request for leased tokens. The next request carries it at once, because the server remembers what it
+/// has booked for a request that is not acknowledged. The refund of a lost command is not booked again, so it may be lost.
+/// Neither admits a call beyond the limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bookings {
     charge: u64,
     refund: u64,
     doubtful: u64,
+    repeated: u64,
 }
 
 impl Bookings {
@@ -362,9 +378,9 @@ impl Bookings {
         self.next_is_empty() && self.doubtful == 0
     }
 
-    /// Returns whether the next command carries neither a charge nor a refund.
+    /// Returns whether the next request carries neither a charge nor a refund.
     fn next_is_empty(self) -> bool {
-        self.charge == 0 && self.refund == 0
+        self.charge == 0 && self.refund == 0 && self.repeated == 0
     }
 
     /// Adds a charge.
@@ -375,6 +391,22 @@ impl Bookings {
     /// Adds a charge that the server may have booked.
     fn add_doubtful(&mut self, tokens: u64) {
         self.doubtful = self.doubtful.saturating_add(tokens);
+    }
+
+    /// Adds the charge of a request that the server may have executed.
+    fn add_repeated(&mut self, tokens: u64) {
+        self.repeated = self.repeated.saturating_add(tokens);
+    }
+
+    /// Removes the charges of lost requests, and returns them for the next request.
+    pub(super) fn send_repeated(&mut self) -> u64 {
+        core::mem::take(&mut self.repeated)
+    }
+
+    /// Makes the charges of lost requests doubtful, because no request follows.
+    fn doubt_repeated(&mut self) {
+        let repeated = self.send_repeated();
+        self.add_doubtful(repeated);
     }
 
     /// Lets the next command carry the doubtful charges.
@@ -390,7 +422,8 @@ impl Bookings {
 
     /// Removes the bookings, and returns the charge and the refund for the next command.
     ///
-    /// The doubtful charges stay. The smaller of the two is subtracted from both, so at least one is 0.
+    /// The doubtful charges and those of lost requests stay. The smaller of the two is subtracted from both, so at least
+    /// one is 0.
     pub(super) fn send(&mut self) -> (u64, u64) {
         let both = self.charge.min(self.refund);
         let sent = (self.charge - both, self.refund - both);

@@ -32,7 +32,8 @@
 //!   [`Subject::undeliverable`], [`Subject::cancelled`] and [`Subject::unsent`]. Then it wakes the checks that wait by [`Subject::join`].
 //! - Each subject with work to do has a second task. This one calls [`Subject::due`] after each outcome, and at each
 //!   time that [`NextStep::At`] names. It ends when `due` returns [`NextStep::Nothing`]. The caller starts it again
-//!   with the next command, and when [`Subject::charge`] or [`Subject::refund`] returns another step than `Nothing`.
+//!   with the next command. It starts or wakes it when [`Subject::charge`] or [`Subject::refund`] returns another step
+//!   than `Nothing`.
 //!
 //! # Leases
 //!
@@ -284,6 +285,7 @@ impl<C: Clock> Subject<C> {
         }
         let from = ledger.budget.next_beside_from();
         if now < from {
+            self.gate.ask_by(from);
             return Answer::Denied(self.denied(n, self.refill_wait(n, now).map(|refill| refill.max(from - now))));
         }
         ledger.count_take(n, now);
@@ -414,7 +416,7 @@ impl<C: Clock> Subject<C> {
 
     /// Returns the step to call [`due`](Self::due) when the charges and refunds have to go to the server.
     fn due_of_bookings(&self, ledger: &Ledger) -> NextStep {
-        // If the lease needs a step before that, the subject's task calls `due` earlier anyway.
+        // If the lease needs a step before that, `due` says so.
         self.at(ledger.booked_since.saturating_add(IDLE))
     }
 
@@ -515,14 +517,14 @@ impl<C: Clock> Subject<C> {
         ledger.ran_dry = false;
         // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(0, Ordering::Relaxed);
-        let (charge, refund) = ledger.bookings.send();
+        let (repeated, (charge, refund)) = (ledger.bookings.send_repeated(), ledger.bookings.send());
         let ask = LeaseRequest {
             seq: ledger.seq,
             ack: ledger.acked,
             unspent: report.unspent,
             back: report.back,
             want: wanted,
-            charge,
+            charge: charge.saturating_add(repeated),
             refund,
         };
         // A subject that leases has exactly one limit.
@@ -530,7 +532,7 @@ impl<C: Clock> Subject<C> {
         Box::new(Dispatch {
             command: command.unwrap_or(Command::Take(Vec::new())),
             ticket: Ticket {
-                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted },
+                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted, repeated },
                 sent,
                 charge,
                 refund,

@@ -4,7 +4,7 @@ use super::Subject;
 use super::dispatch::{CommandKind, Dispatch, Outcome, Ticket};
 use super::gate::LONGEST_SILENCE;
 use super::ledger::{Ledger, Mode};
-use super::plan::validity;
+use super::plan::{PACE, validity};
 use crate::micros::micros_of;
 use crate::script::{Grant, Reply, Status};
 use core::sync::atomic::Ordering;
@@ -30,8 +30,9 @@ impl<C: Clock> Subject<C> {
         // Each outcome wakes all checks that wait by `join`. Those that wait again call `join` again.
         let joined = core::mem::take(&mut ledger.joined);
         if matches!(reply.status, Status::Late | Status::Stale) {
-            // The command had no effect, so its charge is not booked.
-            ledger.owe(ticket.charge, now);
+            // The command had no effect, so its charge is not booked. An earlier copy of the command may have had one, so its
+            // refund is lost.
+            book_unexecuted(&mut ledger, &ticket, now);
             self.lose(&mut ledger, &ticket, now);
             return Outcome::Late;
         }
@@ -52,7 +53,7 @@ impl<C: Clock> Subject<C> {
                 ledger.unmet = joined.saturating_sub(if reply.status == Status::Done { cost.into() } else { 0 });
                 Outcome::Again
             }
-            CommandKind::Lease { seq, unspent, wanted } => {
+            CommandKind::Lease { seq, unspent, wanted, .. } => {
                 let is_expected = ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq);
                 match reply.grant {
                     Some(grant) if is_expected && grant.seq == seq => {
@@ -100,13 +101,15 @@ impl<C: Clock> Subject<C> {
 
     /// Notes that a command could not be sent because the server cannot be reached.
     ///
-    /// It counts as [`lost`](Self::lost). But the server cannot have booked its charge, so the next command carries it.
+    /// It counts as [`lost`](Self::lost). But the server cannot have booked its charge or its refund, so the next command
+    /// carries them.
     pub fn undeliverable(&self, dispatch: Dispatch) {
         let Dispatch { command: _, ticket } = dispatch;
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
-        ledger.owe(ticket.charge, now);
+        book_unexecuted(&mut ledger, &ticket, now);
+        ledger.give_back(ticket.refund, now);
         self.lose(&mut ledger, &ticket, now);
     }
 
@@ -117,8 +120,10 @@ impl<C: Clock> Subject<C> {
     pub fn cancelled(&self, dispatch: Dispatch) {
         if let CommandKind::Take { .. } = dispatch.ticket.kind {
             let mut ledger = self.ledger();
+            let now = self.now();
             ledger.joined = 0;
-            book_again(&mut ledger, &dispatch.ticket, self.now());
+            book_again(&mut ledger, &dispatch.ticket, now);
+            self.ask_again(now);
         } else {
             self.lost(dispatch);
         }
@@ -133,13 +138,16 @@ impl<C: Clock> Subject<C> {
         let mut ledger = self.ledger();
         let now = self.now();
         ledger.joined = 0;
+        if let CommandKind::Take { .. } = ticket.kind {
+            self.ask_again(now);
+        }
         match ticket.kind {
             CommandKind::JointTake { is_extra: true, .. } => ledger.budget.uncount_extra(),
             // Only takes that are made while leasing are counted in the budget.
             CommandKind::Take { .. } if ledger.mode == Mode::PerCheck => {}
             _ => ledger.budget.uncount(),
         }
-        ledger.owe(ticket.charge, now);
+        book_unexecuted(&mut ledger, &ticket, now);
         ledger.give_back(ticket.refund, now);
         if let CommandKind::Lease { seq, .. } = ticket.kind
             && ledger.in_flight.is_some_and(|in_flight| in_flight.seq == seq)
@@ -165,6 +173,13 @@ impl<C: Clock> Subject<C> {
         }
     }
 
+    /// Lets another check ask the server soon, because a take for one check has no reply.
+    ///
+    /// That check may be the one that passed the closed gate.
+    fn ask_again(&self, now: u64) {
+        self.gate.ask_by(now.saturating_add(PACE));
+    }
+
     /// Ends a command without a reply that applies.
     ///
     /// The server then counts as failing if the command is one of these:
@@ -186,8 +201,13 @@ impl<C: Clock> Subject<C> {
                     ledger.fail(sent, now);
                 }
             }
-            CommandKind::Take { .. } if ledger.mode == Mode::Leasing => ledger.fail(sent, now),
-            CommandKind::Take { .. } | CommandKind::Reset => {}
+            CommandKind::Take { .. } => {
+                self.ask_again(now);
+                if ledger.mode == Mode::Leasing {
+                    ledger.fail(sent, now);
+                }
+            }
+            CommandKind::Reset => {}
         }
     }
 
@@ -292,10 +312,18 @@ impl<C: Clock> Subject<C> {
 /// Books the charge of a command again that the server may have executed.
 fn book_again(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
     match ticket.kind {
-        // The server remembers what it booked for a request that is not acknowledged. The next request carries the
-        // charge too, and the server subtracts what it has booked already.
-        CommandKind::Lease { .. } => ledger.owe(ticket.charge, now),
+        CommandKind::Lease { repeated, .. } => ledger.repeat(ticket.charge.saturating_add(repeated), now),
         _ => ledger.doubt(ticket.charge, now),
+    }
+}
+
+/// Books the charge of a command again that the server has not executed.
+///
+/// It may have executed the lost requests whose charges a request repeats.
+fn book_unexecuted(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
+    ledger.owe(ticket.charge, now);
+    if let CommandKind::Lease { repeated, .. } = ticket.kind {
+        ledger.repeat(repeated, now);
     }
 }
 

@@ -242,3 +242,30 @@ async fn charge_without_a_reply_is_booked_twice_at_most() {
     }
     assert_eq!(charged(), 14);
 }
+
+/// The reply says that the server has booked the charge, though the process was stopped when it came.
+#[tokio::test]
+async fn charge_is_booked_once_though_the_process_is_stopped() {
+    let fake = Fake::start(1_000_000);
+    let millis = Duration::from_millis;
+    let tree = tree(builder(&fake).deadline(millis(600))).await;
+    let requests = plan(Quota::per_hour(1_000_000));
+    let path = [("alice", [&NONE, &NONE]), ("acme", [&requests, &NONE])];
+    fake.set_delay(millis(50));
+    tree.reserve(&path, [1, 0]).await.unwrap().settle([8, 0]);
+    let other = tree.clone();
+    let check = tokio::spawn(async move {
+        let path = [("alice", [&NONE, &NONE]), ("acme", [&requests, &NONE])];
+        other.check(&path, [1, 0]).await.is_ok()
+    });
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(millis(1_000));
+    assert!(!check.await.unwrap(), "the deadline has passed");
+    fake.set_delay(Duration::ZERO);
+    for _ in 0..3 {
+        assert!(tree.check(&path, [1, 0]).await.is_ok());
+    }
+    assert_eq!((fake.calls().iter().map(Call::charge).sum::<u64>(), tree.counts().failures), (7, 0));
+}

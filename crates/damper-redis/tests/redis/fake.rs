@@ -88,7 +88,7 @@ struct State {
     ahead: AtomicU64,
     processes: AtomicU64,
     left: AtomicU64,
-    /// How long the reply to a script is held back, in µs.
+    /// How long the reply to a script or to `SET` is held back, in µs.
     delay: AtomicU64,
     policy: &'static str,
     /// A command, and the error that answers it.
@@ -166,7 +166,7 @@ impl Fake {
         self.state.ahead.store(by.as_micros() as u64, Ordering::SeqCst);
     }
 
-    /// Holds back the reply to each script. The scripts run at once.
+    /// Holds back the replies to scripts and to `SET`. The commands run at once.
     pub fn set_delay(&self, delay: Duration) {
         self.state.delay.store(delay.as_micros() as u64, Ordering::SeqCst);
     }
@@ -254,6 +254,7 @@ fn serve(state: &State, stream: TcpStream) -> io::Result<()> {
             }
             "SET" => {
                 state.markers.lock().unwrap().push(command[1..].join(" "));
+                thread::sleep(Duration::from_micros(state.delay.load(Ordering::SeqCst)));
                 "+OK\r\n".to_owned()
             }
             _ => "+OK\r\n".to_owned(),

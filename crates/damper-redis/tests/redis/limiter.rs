@@ -160,6 +160,36 @@ async fn lease_of_an_idle_process_is_returned() {
     assert_eq!(limiter.status().leased, 0);
 }
 
+/// The next request for tokens of an exhausted limit is five seconds away.
+///
+/// Charges and refunds do not wait for it.
+#[tokio::test]
+async fn process_whose_lease_is_used_up_sends_charges_and_refunds() {
+    let fake = Fake::start(1_000);
+    let limiter = builder(&fake).quota(Quota::per_hour(40).burst(1_000)).build().await.unwrap();
+    until("the end of the tokens", async || {
+        for _ in 0..50 {
+            _ = limiter.check().await;
+        }
+        fake.tokens() == 0 && limiter.status().leased == 0
+    })
+    .await;
+    until("no request", async || {
+        let calls = fake.calls().len();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        calls == fake.calls().len()
+    })
+    .await;
+    assert_eq!(fake.calls().last().unwrap().operation(), 1, "it leases");
+    for (tokens, book) in [(-7, RedisLimiter::charge as fn(&RedisLimiter, u32)), (0, RedisLimiter::refund)] {
+        book(&limiter, 7);
+        let booked = until("the booking", async || fake.tokens() == tokens);
+        tokio::time::timeout(Duration::from_secs(3), booked).await.expect("it comes before the next request");
+        assert_eq!(fake.calls().last().unwrap().operation(), 1, "it leases");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 #[tokio::test]
 async fn dropped_checks_harm_no_other() {
     let fake = Fake::start(1_000_000);
@@ -361,6 +391,22 @@ async fn server_is_marked_whatever_the_quota() {
     assert_eq!(fake.markers(), ["damper:{0} 0 NX", "damper:{0} 0 NX"]);
     let nowhere = RedisLimiter::connect(fake::refused()).quota(Quota::UNLIMITED);
     assert!(nowhere.connect_timeout(Duration::from_millis(20)).mark_deployed().await.is_err());
+}
+
+/// A cluster has a marker for each of its 16,384 slots, which take a while.
+#[tokio::test]
+async fn markers_have_the_whole_timeout_once_the_server_is_connected() {
+    let fake = Fake::start(1);
+    let part = Duration::from_millis(1_200);
+    fake.refuse("SCRIPT", "LOADING it is loading");
+    fake.set_delay(part);
+    let mark = RedisLimiter::connect(fake.url()).connect_timeout(Duration::from_secs(2)).mark_deployed();
+    let load = async {
+        tokio::time::sleep(part).await;
+        fake.refuse("", "");
+    };
+    let (marked, ()) = tokio::join!(mark, load);
+    marked.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,7 +3,7 @@
 use super::fleet::{MILLISECOND, SECOND};
 use super::steps::{Pair, carried};
 use crate::script::{Command, Limit, Sighting, Take, Terms};
-use crate::subject::{Answer, NextStep, Outcome};
+use crate::subject::{Answer, NextStep, Outcome, Subject};
 use damper_core::Quota;
 
 /// Returns the terms of a slow limit: a token in 90 seconds, and a burst of 1,000.
@@ -87,6 +87,33 @@ fn denials_of_an_exhausted_limit_send_a_command_every_five_seconds() {
         }
         assert!((10..=13).contains(&commands), "{commands} in a minute");
     }
+}
+
+#[test]
+fn check_that_asks_again_in_vain_is_followed_by_another_one() {
+    let endings = [Subject::lost, Subject::undeliverable, Subject::cancelled, Subject::unsent];
+    for end in endings {
+        let [_, mut pair] = exhausted();
+        pair.wait(5 * SECOND);
+        end(&pair.subject, *pair.asked(1));
+        pair.wait(21 * MILLISECOND);
+        let dispatch = pair.asked(1);
+        assert!(matches!(pair.run(*dispatch), Outcome::Denied(_)));
+        pair.wait(21 * MILLISECOND);
+        assert!(matches!(pair.subject.check(1), Answer::Denied(_)), "the server has decided");
+    }
+}
+
+/// The budget allows the check that asks again no command.
+#[test]
+fn check_that_the_budget_denies_is_followed_by_another_one() {
+    let [mut pair, _] = exhausted();
+    pair.wait(5 * SECOND);
+    (0..20).for_each(|_| pair.subject.cancelled(*pair.subject.look()));
+    // No lease can hold as many tokens.
+    assert!(matches!(pair.subject.check(300), Answer::Denied(_)));
+    pair.wait(150 * MILLISECOND);
+    assert!(matches!(pair.subject.check(300), Answer::Ask(_)));
 }
 
 #[test]

@@ -391,6 +391,70 @@ fn charge_without_a_reply_is_booked_twice_at_most() {
     }
 }
 
+/// Spends leased tokens until a request for more is due, and returns it.
+fn request_ahead(pair: &mut Pair) -> Box<Dispatch> {
+    pair.wait(30 * MILLISECOND);
+    loop {
+        assert!(pair.takes(1));
+        if let Some(dispatch) = pair.subject.ask_ahead() {
+            return dispatch;
+        }
+    }
+}
+
+/// The server subtracts what it has booked for a lost request from the charge of the next request.
+///
+/// It does not subtract that from the charge of a take.
+#[test]
+fn charge_of_a_lost_request_goes_with_the_next_request_and_no_take() {
+    let endings = [Subject::lost, Subject::cancelled];
+    for end in endings {
+        let mut pair = Pair::new(terms(1_000, 1_000));
+        pair.lease();
+        let _ = pair.subject.charge(200);
+        let dispatch = request_ahead(&mut pair);
+        assert!(dispatch.is_lease());
+        assert_eq!(carried(&dispatch), (200, 0));
+        let _ = pair.server.run(dispatch.command(), 0, pair.now);
+        end(&pair.subject, *dispatch);
+        pair.wait(21 * MILLISECOND);
+        // No lease can hold as many tokens.
+        let dispatch = pair.asked(300);
+        assert_eq!(carried(&dispatch), (0, 0));
+        pair.subject.undeliverable(*dispatch);
+        let dispatch = request_ahead(&mut pair);
+        assert_eq!(carried(&dispatch), (200, 0));
+        pair.subject.undeliverable(*dispatch);
+        pair.wait(21 * MILLISECOND);
+        let dispatch = pair.asked(300);
+        assert_eq!(carried(&dispatch), (0, 0), "one of the two requests may have arrived");
+        let _ = pair.run(*dispatch);
+        let dispatch = request_ahead(&mut pair);
+        assert_eq!(carried(&dispatch), (200, 0));
+        let _ = pair.run(*dispatch);
+        assert_eq!(carried(&pair.subject.look()), (0, 0));
+    }
+}
+
+/// No request follows, so the server would book it once more with each take.
+#[test]
+fn charge_of_the_request_that_ends_leasing_waits_for_a_reply_if_it_is_lost() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    let _ = pair.subject.charge(200);
+    assert!(matches!(pair.subject.due(), NextStep::At(_)));
+    pair.wait(200 * MILLISECOND);
+    let NextStep::Send(dispatch) = pair.subject.due() else { panic!("it is idle") };
+    assert!(dispatch.is_lease() && !pair.subject.holdings().is_leasing);
+    assert_eq!(carried(&dispatch), (200, 0));
+    let _ = pair.server.run(dispatch.command(), 0, pair.now);
+    pair.subject.lost(*dispatch);
+    let dispatch = pair.asked(1);
+    assert_eq!(carried(&dispatch), (0, 0));
+    let _ = pair.run(*dispatch);
+    assert_eq!(carried(&pair.subject.look()), (200, 0));
+}
+
 #[test]
 fn last_command_carries_every_charge() {
     let pair = Pair::new(terms(10, 5));
@@ -473,15 +537,18 @@ fn lease_is_no_longer_than_the_limiter_set_whatever_the_reply_says() {
 
 #[test]
 fn refund_of_a_command_that_was_never_sent_goes_with_the_next_one() {
-    let mut pair = Pair::new(terms(10, 5));
-    assert!((0..5).all(|_| pair.takes(1)));
-    assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
-    let dispatch = pair.subject.look();
-    assert_eq!(carried(&dispatch), (0, 2));
-    pair.subject.unsent(*dispatch);
-    let dispatch = pair.subject.look();
-    assert_eq!(carried(&dispatch), (0, 2));
-    let _ = pair.run(*dispatch);
-    assert_eq!(carried(&pair.subject.look()), (0, 0));
-    assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
+    let endings = [Subject::unsent, Subject::undeliverable];
+    for end in endings {
+        let mut pair = Pair::new(terms(10, 5));
+        assert!((0..5).all(|_| pair.takes(1)));
+        assert!(matches!(pair.subject.refund(2), NextStep::At(_)));
+        let dispatch = pair.subject.look();
+        assert_eq!(carried(&dispatch), (0, 2));
+        end(&pair.subject, *dispatch);
+        let dispatch = pair.subject.look();
+        assert_eq!(carried(&dispatch), (0, 2));
+        let _ = pair.run(*dispatch);
+        assert_eq!(carried(&pair.subject.look()), (0, 0));
+        assert!(pair.takes(2) && !pair.takes(1), "the server has them back");
+    }
 }
