@@ -287,10 +287,11 @@ impl RateLimitSettings {
                 expected: "alignment is for the algorithms fixed_window and sliding_counter",
             });
         }
-        // Tiers are those of a limiter per key, whatever `key` says.
-        let is_keyed = self.key != LimitKey::Global || !self.tiers.is_empty();
-        let mut quotas = iter::once(self.effective_quota()).chain(self.tiers.clone());
-        quotas.any(|quota| quota.limit() > self.algorithm.largest_limit(is_keyed)).then_some(Conflict {
+        let own = iter::once((self.effective_quota(), self.key != LimitKey::Global));
+        // Tiers are those of a limiter per key, whatever `key` says. An algorithm that has none does not count them.
+        let tiers = self.tiers.clone().into_iter().filter(|_| self.algorithm.is_keyed()).map(|quota| (quota, true));
+        let mut quotas = own.chain(tiers);
+        quotas.any(|(quota, is_keyed)| quota.limit() > self.algorithm.largest_limit(is_keyed)).then_some(Conflict {
             keys: &["algorithm", "key", "quota", "requests_per_second", "tiers"],
             looser: &[],
             expected: "a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; \
@@ -376,7 +377,7 @@ impl RateLimitSettings {
     /// Creates a builder of a keyed limiter.
     ///
     /// The program chooses the keys, whatever `key` says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
-    /// and other settings of the program.
+    /// and other settings of the program. The buckets are token buckets, whatever the `algorithm` is.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota())
             .up_to(ROOM)
