@@ -246,9 +246,17 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
 
 /// The quota that limiters of settings have [room](RateLimiter::up_to) for.
 ///
-/// A reload can then set any burst, and any rate up to 100,000/s. Without it, both would be bounded by the first quota and
-/// by the frequency of the machine's clock. In return, tokens are counted in steps of about a token divided by 2^25.
-pub(crate) const ROOM: Quota = Quota::per_second(100).burst(Kind::MAX_RATE);
+/// A reload can then set every quota of the range, whatever the first quota and the frequency of the machine's clock are. A limit
+/// takes rates up to 1,024 times the fastest quota that it has room for. If it counts in windows, it takes windows down to a
+/// 1,024th of that quota's. The range ends at 10,000,000 requests a second, and at a request in 100 ns: a thousand times this quota.
+///
+/// In return, a token or a window is counted in larger steps: in 2^18 of them on a clock of nanoseconds. A token of `1/h` may
+/// come 14 ms early.
+pub(crate) const ROOM: Quota = match Quota::every(Duration::from_micros(100)) {
+    Ok(quota) => quota.burst(Kind::MAX_RATE),
+    // Not reached, because only a window of 0 is too short.
+    Err(_) => Quota::per_second(10_000).burst(Kind::MAX_RATE),
+};
 
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
 fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
@@ -335,7 +343,8 @@ impl RateLimitSettings {
 
     /// Builds a leaky bucket for all requests together, whatever the `algorithm` is.
     ///
-    /// It has no room for large changes: a reload that changes the rate or the burst by more than 1,000 times may need a restart.
+    /// It has no room for large changes. A reload may refuse a rate of more than 1,000 times the first one, and a burst that takes more
+    /// than 100 days at the first rate. Such a change needs a restart.
     #[must_use]
     pub fn leaky_bucket(&self) -> RateLimiter<LeakyBucket> {
         RateLimiter::with_algorithm(LeakyBucket::new(self.effective_quota()), Monotonic)
@@ -343,8 +352,7 @@ impl RateLimitSettings {
 
     /// Builds a fixed window for all requests together, whatever the `algorithm` is.
     ///
-    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
-    /// [`leaky_bucket`](Self::leaky_bucket).
+    /// A reload may refuse a window of less than a 1,000th of the first one. Such a change needs a restart.
     #[must_use]
     pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
         RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()).aligned_to(self.alignment), Monotonic)
@@ -352,8 +360,8 @@ impl RateLimitSettings {
 
     /// Builds a sliding counter for all requests together, whatever the `algorithm` is.
     ///
-    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
-    /// [`leaky_bucket`](Self::leaky_bucket).
+    /// A reload may refuse a window of less than a 1,000th of the first one. It refuses a limit above 65,535 with more binary digits than
+    /// the first limit. Such a change needs a restart.
     ///
     /// # Errors
     ///
@@ -365,7 +373,8 @@ impl RateLimitSettings {
 
     /// Builds a sliding log for all requests together, whatever the `algorithm` is.
     ///
-    /// It allocates 8 bytes for each request of a window.
+    /// It allocates 8 bytes for each request of a window. So a reload refuses every other limit, and such a change needs a restart. The
+    /// window can change, to no less than a 1,000th of the first one.
     ///
     /// # Errors
     ///
