@@ -133,9 +133,17 @@
 //! adaptive limit. A reload that finds such a change applies nothing. [`KeyDescription::is_live`] says which keys are live. Your own
 //! [`Reload`] can take any key.
 //!
-//! A change of a live quota by more than 1,000 times may need a restart too, if the limit counts all requests together by another
-//! algorithm than a token bucket. So may such a change of the floor of a retry budget. Then the reload applies nothing either, and
-//! says so.
+//! Some changes of a live quota may need a restart too, if the limit counts all requests together by another algorithm than a token
+//! bucket. Then the reload applies nothing either, and says so. The first quota is that of the program's start.
+//!
+//! | algorithm | changes that a reload may refuse |
+//! |---|---|
+//! | `leaky_bucket` | a rate of more than 1,000 times the first one; a burst that takes more than 100 days at the first rate |
+//! | `fixed_window` | a window of less than a 1,000th of the first one |
+//! | `sliding_counter` | such a window; a limit above 65,535 with more binary digits than the first limit |
+//! | `sliding_log` | such a window; any other limit |
+//!
+//! A reload may also refuse a floor of a retry budget of more than 1,000 times the first one.
 //!
 //! # Features
 //!

@@ -32,8 +32,15 @@ pub fn reference() -> String {
          A duration has units: `30s`, `1m 30s`, `250ms`. A quota is a limit per window, with a burst: `100/s burst 200`, `5000/h`.\n\
          A variable has two underscores for each dot, after a prefix that the program chooses: `APP__SERVER__HTTP__RATELIMIT__BURST`.\n\n\
          A change of a live key is applied by a reload, to limits that the program has bound. Others need a restart.\n\
-         A reload may refuse a change by more than 1,000 times of `floor` in `retry_budget`, or of the quota of a limit with the key\n\
-         `global` and another algorithm than `token_bucket`. Such a change needs a restart too.\n",
+         A reload may refuse some changes of live keys, which need a restart too. The first value is that of the program's start.\n\n\
+         | a change of | is refused |\n|---|---|\n\
+         | `floor` in `retry_budget` | to more than 1,000 times the first value |\n\
+         | a quota with the key `global` and `leaky_bucket` | to more than 1,000 times the first rate; to a burst that takes more than \
+         100 days at the first rate |\n\
+         | a quota with the key `global` and `fixed_window` | to a window of less than a 1,000th of the first one |\n\
+         | a quota with the key `global` and `sliding_counter` | to such a window; to a limit above 65,535 with more binary digits than \
+         the first limit |\n\
+         | a quota with the key `global` and `sliding_log` | to such a window; to any other limit |\n",
     );
     let defaults = Settings::default();
     for (path, section) in defaults.all_sections() {

@@ -58,11 +58,12 @@ impl PeerLimit for ServerRateLimit {
 
 impl Explain for ServerRateLimit {
     fn explain(&self, request: &mut Request<()>) -> Option<ExplainedPart> {
-        match self.marking.get() {
-            _ if !self.is_on => None,
+        let part = match self.marking.get() {
             Some(_) => self.marking.explain(request),
             None => self.refusing.explain(request),
-        }
+        };
+        // A limit that is off explains nothing, but the header of its marks is removed from the head.
+        part.filter(|_| self.is_on)
     }
 }
 

@@ -32,10 +32,11 @@ fn built<T, E: Display>(section: &str, result: Result<T, E>) -> Result<(), Strin
 }
 
 impl RateLimitSettings {
-    /// Builds the limiter of a program with the tiers, if there are any.
+    /// Builds a limiter per key of each tier.
+    ///
+    /// The quota of the section is not among them, because with the key `global` it may be too large for a limiter per key.
     fn try_tiers(&self) -> Result<(), OutOfRange> {
         match self.algorithm {
-            _ if self.tiers.is_empty() => Ok(()),
             LimitAlgorithm::FixedWindow => self.try_tiers_by::<FixedWindow>(),
             LimitAlgorithm::SlidingCounter => self.try_tiers_by::<SlidingCounter>(),
             _ => self.try_tiers_by::<TokenBucket>(),
@@ -43,7 +44,10 @@ impl RateLimitSettings {
     }
 
     fn try_tiers_by<A: KeyedAlgorithm>(&self) -> Result<(), OutOfRange> {
-        self.keyed_builder::<str>().tiers(self.tiers.clone(), |_| 0).algorithm::<A>().build().map(drop)
+        self.tiers.clone().into_iter().try_for_each(|quota| {
+            let tier = Self { quota: Some(quota), ..self.clone() };
+            tier.keyed_builder::<str>().algorithm::<A>().build().map(drop)
+        })
     }
 }
 

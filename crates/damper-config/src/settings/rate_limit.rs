@@ -246,9 +246,17 @@ fn quota_instead(quota: Option<Quota>, per_second: f64) -> Instead {
 
 /// The quota that limiters of settings have [room](RateLimiter::up_to) for.
 ///
-/// A reload can then set any burst, and any rate up to 100,000/s. Without it, both would be bounded by the first quota and
-/// by the frequency of the machine's clock. In return, tokens are counted in steps of about a token divided by 2^25.
-pub(crate) const ROOM: Quota = Quota::per_second(100).burst(Kind::MAX_RATE);
+/// A reload can then set every quota of the range, whatever the first quota and the frequency of the machine's clock are. A limit
+/// takes rates up to 1,024 times the fastest quota that it has room for. If it counts in windows, it takes windows down to a
+/// 1,024th of that quota's. The range ends at 10,000,000 requests a second, and at a request in 100 ns: a thousand times this quota.
+///
+/// In return, a token or a window is counted in larger steps: in 2^18 of them on a clock of nanoseconds. A token of `1/h` may
+/// come 14 ms early.
+pub(crate) const ROOM: Quota = match Quota::every(Duration::from_micros(100)) {
+    Ok(quota) => quota.burst(Kind::MAX_RATE),
+    // Not reached, because only a window of 0 is too short.
+    Err(_) => Quota::per_second(10_000).burst(Kind::MAX_RATE),
+};
 
 /// Returns the quota of a rate. If no quota is exact, it is slower by less than a thousandth.
 fn quota_of(per_second: f64, burst: u32) -> Result<Quota, OutOfRange> {
@@ -287,10 +295,11 @@ impl RateLimitSettings {
                 expected: "alignment is for the algorithms fixed_window and sliding_counter",
             });
         }
-        // Tiers are those of a limiter per key, whatever `key` says.
-        let is_keyed = self.key != LimitKey::Global || !self.tiers.is_empty();
-        let mut quotas = iter::once(self.effective_quota()).chain(self.tiers.clone());
-        quotas.any(|quota| quota.limit() > self.algorithm.largest_limit(is_keyed)).then_some(Conflict {
+        let own = iter::once((self.effective_quota(), self.key != LimitKey::Global));
+        // Tiers are those of a limiter per key, whatever `key` says. An algorithm that has none does not count them.
+        let tiers = self.tiers.clone().into_iter().filter(|_| self.algorithm.is_keyed()).map(|quota| (quota, true));
+        let mut quotas = own.chain(tiers);
+        quotas.any(|(quota, is_keyed)| quota.limit() > self.algorithm.largest_limit(is_keyed)).then_some(Conflict {
             keys: &["algorithm", "key", "quota", "requests_per_second", "tiers"],
             looser: &[],
             expected: "a window must have at most 1000000 requests with a sliding_log, and 10000000 with a sliding_counter; \
@@ -334,7 +343,8 @@ impl RateLimitSettings {
 
     /// Builds a leaky bucket for all requests together, whatever the `algorithm` is.
     ///
-    /// It has no room for large changes: a reload that changes the rate or the burst by more than 1,000 times may need a restart.
+    /// It has no room for large changes. A reload may refuse a rate of more than 1,000 times the first one, and a burst that takes more
+    /// than 100 days at the first rate. Such a change needs a restart.
     #[must_use]
     pub fn leaky_bucket(&self) -> RateLimiter<LeakyBucket> {
         RateLimiter::with_algorithm(LeakyBucket::new(self.effective_quota()), Monotonic)
@@ -342,8 +352,7 @@ impl RateLimitSettings {
 
     /// Builds a fixed window for all requests together, whatever the `algorithm` is.
     ///
-    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
-    /// [`leaky_bucket`](Self::leaky_bucket).
+    /// A reload may refuse a window of less than a 1,000th of the first one. Such a change needs a restart.
     #[must_use]
     pub fn fixed_window(&self) -> RateLimiter<FixedWindow> {
         RateLimiter::with_algorithm(FixedWindow::new(self.effective_quota()).aligned_to(self.alignment), Monotonic)
@@ -351,8 +360,8 @@ impl RateLimitSettings {
 
     /// Builds a sliding counter for all requests together, whatever the `algorithm` is.
     ///
-    /// A reload that changes the limit or the window by more than 1,000 times may need a restart, as with
-    /// [`leaky_bucket`](Self::leaky_bucket).
+    /// A reload may refuse a window of less than a 1,000th of the first one. It refuses a limit above 65,535 with more binary digits than
+    /// the first limit. Such a change needs a restart.
     ///
     /// # Errors
     ///
@@ -364,7 +373,8 @@ impl RateLimitSettings {
 
     /// Builds a sliding log for all requests together, whatever the `algorithm` is.
     ///
-    /// It allocates 8 bytes for each request of a window.
+    /// It allocates 8 bytes for each request of a window. So a reload refuses every other limit, and such a change needs a restart. The
+    /// window can change, to no less than a 1,000th of the first one.
     ///
     /// # Errors
     ///
@@ -376,7 +386,7 @@ impl RateLimitSettings {
     /// Creates a builder of a keyed limiter.
     ///
     /// The program chooses the keys, whatever `key` says. Use it for [tiers](damper_core::keyed::KeyedLimiterBuilder::tiers)
-    /// and other settings of the program.
+    /// and other settings of the program. The buckets are token buckets, whatever the `algorithm` is.
     pub fn keyed_builder<K: ?Sized>(&self) -> damper_core::keyed::KeyedLimiterBuilder<K> {
         damper_core::keyed::KeyedLimiter::builder(self.effective_quota())
             .up_to(ROOM)

@@ -195,14 +195,22 @@ async fn limit_that_marks_lets_pass_and_follows_a_reload() {
 #[tokio::test]
 async fn header_of_marks_is_removed_also_while_the_limit_is_off() {
     let text = "ratelimit = { quota = '1/h', mark = true, mark_header = 'x-over-limit' }\n\
-        stack = { ratelimit = false, deadline = false }";
-    let stack = server_of(text).exempt(|head| head.uri.path() == "/free");
+        stack = { ratelimit = false, deadline = false, concurrency = 'bulkhead' }";
+    let is_seen = Arc::new(Mutex::new(None));
+    let is_seen_inside = Arc::clone(&is_seen);
+    let stack = server_of(text).exempt(move |head| {
+        *is_seen_inside.lock().unwrap() = Some(head.headers.contains_key("x-over-limit"));
+        head.uri.path() == "/free"
+    });
     for _ in 0..3 {
         let seen = served(&stack, request([10, 0, 0, 7], &[("x-over-limit", "made up")])).await;
         assert_eq!((&*seen.marks, seen.header("x-over-limit")), (&[][..], None));
     }
-    let explained = stack.parts().explain(&Head::of(&request([10, 0, 0, 7], &[]))).to_string();
+    *is_seen.lock().unwrap() = None;
+    let made_up = request([10, 0, 0, 7], &[("x-over-limit", "made up")]);
+    let explained = stack.parts().explain(&Head::of(&made_up)).to_string();
     assert!(!explained.contains("limit"), "there is no limit to explain: {explained}");
+    assert_eq!(*is_seen.lock().unwrap(), Some(false), "the bulkhead is explained by the request that it would get");
 }
 
 /// A layer that refuses would let clients send the header of the marks, too.

@@ -91,7 +91,9 @@ fn largest_limit_of_each_algorithm_and_key_is_built_and_no_larger_one_is_read() 
         ("algorithm = 'sliding_counter'\nkey = 'client'", sliding),
         ("algorithm = 'sliding_counter'\nkey = 'path'", sliding),
         ("algorithm = 'sliding_counter'\nkey = 'header:x-client'", sliding),
-        ("algorithm = 'sliding_counter'\ntiers = ['5/day']", sliding),
+        // A limit of all requests ignores tiers.
+        ("algorithm = 'sliding_counter'\ntiers = ['5/day']", 10_000_000),
+        ("algorithm = 'sliding_counter'\nkey = 'client'\ntiers = ['5/day']", sliding),
         ("algorithm = 'fixed_window'", unlimited),
         ("algorithm = 'fixed_window'\nkey = 'client'", fixed),
         ("key = 'client'", unlimited),
@@ -100,13 +102,18 @@ fn largest_limit_of_each_algorithm_and_key_is_built_and_no_larger_one_is_read() 
         assert_eq!(limited(largest.into()).unwrap().buildable(), Ok(()), "{settings}");
         assert!(largest == unlimited || limited(u64::from(largest) + 1).is_err(), "{settings}");
     }
+    let tier = |algorithm: &str, limit: u64| {
+        with(
+            "http.ratelimit",
+            format!("algorithm = '{algorithm}'\ntiers = {{ free = '5/s', pro = '{limit}/day burst 5' }}"),
+        )
+    };
+    // No limit per key counts by these, so the tiers are token buckets.
+    for algorithm in ["leaky_bucket", "sliding_log"] {
+        assert_eq!(tier(algorithm, unlimited.into()).load().unwrap().buildable(), Ok(()), "{algorithm}");
+    }
     for (algorithm, largest) in [("sliding_counter", sliding), ("fixed_window", fixed), ("token_bucket", unlimited)] {
-        let tier = |limit: u64| {
-            with(
-                "http.ratelimit",
-                format!("algorithm = '{algorithm}'\ntiers = {{ free = '5/s', pro = '{limit}/day burst 5' }}"),
-            )
-        };
+        let tier = |limit: u64| tier(algorithm, limit);
         let scope = |limit: u64| with("mesh", format!("algorithm = '{algorithm}'\nuser = '{limit}/day burst 5'"));
         for sources in [&tier as &dyn Fn(u64) -> Sources, &scope] {
             assert_eq!(sources(largest.into()).load().unwrap().buildable(), Ok(()), "{algorithm}");

@@ -2,11 +2,16 @@
 //!
 //! Files are replaced in the ways of editors and Kubernetes.
 
-use damper_config::{ClientLayers, Reload, ReloadError, Reloader, RetrySettings, SettingChange, Settings, Sources};
+use damper_config::{
+    ClientLayers, RateLimitSettings, Reload, ReloadError, Reloader, RetrySettings, SettingChange, Settings, Sources,
+};
 use damper_core::breaker::State;
 use damper_core::keyed::KeyedLimiter;
 use damper_core::throttle::{AdaptiveThrottle, ThrottlePermit};
-use damper_core::{CircuitBreaker, KeyedAdaptiveLimit, KeyedCircuitBreaker, Limiter, ManualClock, Retry};
+use damper_core::{
+    CircuitBreaker, FixedWindow, KeyedAdaptiveLimit, KeyedAlgorithm, KeyedCircuitBreaker, Limiter, ManualClock, Quota,
+    Retry, SlidingCounter, TokenBucket,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -94,11 +99,6 @@ fn a_file_with_a_mistake_changes_nothing() {
         (
             "server.http.ratelimit.burst = 6\nclient.http.circuit_breaker.max_hosts = 9",
             "client.http.circuit_breaker.max_hosts changed from 1024 to 9; this needs a restart",
-        ),
-        // More than two thousand times faster than the quota that the limiter was built with.
-        (
-            "server.http.ratelimit.requests_per_second = 9000000\nserver.http.bulkhead.limit = 6",
-            "server.http.ratelimit: ",
         ),
     ] {
         fs::write(&file, text).unwrap();
@@ -264,13 +264,13 @@ fn a_quota_that_a_limiter_cannot_take_is_refused_before_anything_changes() {
     let file = folder("before").join("app.toml");
     fs::write(&file, "").unwrap();
     let reloader = Reloader::new(Sources::new().file(&file)).unwrap();
-    let limiter = Arc::new(reloader.settings().server.http.ratelimit.limiter());
+    let limiter = Arc::new(reloader.settings().server.http.ratelimit.sliding_log().unwrap());
     let count = Arc::new(Mutex::new(0));
     let reloader = reloader
         .bind(|settings| &settings.client.http.retry, Counter(Arc::clone(&count)))
         .bind(|settings| &settings.server.http.ratelimit, Arc::clone(&limiter));
     let retries = "client.http.retry.max_attempts = 5\n";
-    fs::write(&file, format!("{retries}server.http.ratelimit.requests_per_second = 9000000")).unwrap();
+    fs::write(&file, format!("{retries}server.http.ratelimit.requests_per_second = 51")).unwrap();
     assert!(matches!(reloader.reload(), Err(ReloadError::Refused { .. })));
     assert_eq!((*count.lock().unwrap(), limiter.quota().limit()), (0, 50));
     fs::write(&file, retries).unwrap();
@@ -771,6 +771,101 @@ fn limiters_of_each_algorithm_take_another_quota() {
     assert!(error.starts_with("server.http.ratelimit: "), "{error}");
     for limiter in limiters() {
         assert_eq!(limiter.usage().limit(), 3);
+    }
+}
+
+fn ratelimit(quota: &str) -> RateLimitSettings {
+    let text = format!("server.http.ratelimit = {{ quota = '{quota}', max_keys = 1 }}");
+    Sources::new().toml("app", &text).load().unwrap().server.http.ratelimit
+}
+
+fn quota(text: &str) -> Quota {
+    ratelimit(text).effective_quota()
+}
+
+const FREQUENCIES: [u64; 4] = [24_000_000, 1_000_000_000, 2_450_000_000, 3_000_000_000];
+
+/// Neither the first quota nor the frequency of the machine's clock bounds what a reload can set.
+#[test]
+fn limits_take_every_quota_of_the_range() {
+    fn take<A: KeyedAlgorithm>(start: &str, quotas: &[&str]) {
+        for hertz in FREQUENCIES {
+            let builder = ratelimit(start).keyed_builder::<str>().algorithm::<A>();
+            let limits = builder.clock(ManualClock::with_frequency(hertz)).build().unwrap();
+            for text in quotas {
+                assert_eq!(limits.set_quota(quota(text)), Ok(()), "{start} to {text} at {hertz} Hz");
+            }
+        }
+    }
+    let ends = ["1/100ns burst 1", "1000/100us burst 10000000", "1000000/100ms", "1/h burst 10000000", "1/1000w"];
+    let fastest = ["10000000/s", "4294967294/430s burst 10000000"];
+    for start in ["50/s", "1/h", "1/1000w", "1/100ns burst 10000000"] {
+        take::<TokenBucket>(start, &[&ends[..], &fastest].concat());
+        take::<FixedWindow>(start, &[&ends[..], &fastest].concat());
+        take::<SlidingCounter>(start, &ends);
+        let limiter = ratelimit(start).limiter();
+        for text in ends.into_iter().chain(fastest) {
+            assert_eq!(limiter.set_quota(quota(text)), Ok(()), "{start} to {text}");
+        }
+    }
+}
+
+/// The room for fast quotas makes the steps of slow ones larger.
+#[test]
+fn token_of_a_slow_limit_comes_in_its_time() {
+    for hertz in FREQUENCIES {
+        let clock = ManualClock::with_frequency(hertz);
+        let limits = ratelimit("1/h").keyed_builder::<str>().clock(&clock).build().unwrap();
+        clock.advance(Duration::from_millis(12_345_678));
+        for _ in 0..3 {
+            limits.check("a").unwrap();
+            let wait = limits.check("a").unwrap_err().retry_after().unwrap();
+            // A tick brings at most this part of a token at 10,000/s.
+            let early = Duration::from_hours(1) * 10_000 / u32::try_from(hertz).unwrap();
+            let hour = Duration::from_hours(1);
+            assert!((hour - early..=hour).contains(&wait), "{wait:?} at {hertz} Hz");
+            clock.advance(wait - Duration::from_nanos(100));
+            assert!(limits.check("a").is_err(), "the wait is exact at {hertz} Hz");
+            clock.advance(Duration::from_nanos(200));
+        }
+    }
+}
+
+/// The documents of the crate and the reference have the list of the changes that are refused.
+#[test]
+fn limits_of_all_requests_refuse_only_the_changes_that_are_listed() {
+    let set = |algorithm: &str, start: &str, new: &str| {
+        let (start, quota) = (ratelimit(start), quota(new));
+        match algorithm {
+            "leaky_bucket" => start.leaky_bucket().set_quota(quota).is_ok(),
+            "fixed_window" => start.fixed_window().set_quota(quota).is_ok(),
+            "sliding_counter" => start.sliding_counter().unwrap().set_quota(quota).is_ok(),
+            _ => start.sliding_log().unwrap().set_quota(quota).is_ok(),
+        }
+    };
+    for (algorithm, start, new, is_taken) in [
+        ("leaky_bucket", "50/s", "50000/s burst 10000000", true),
+        ("leaky_bucket", "50/s", "1/1000w burst 10000000", true),
+        ("leaky_bucket", "1/day", "1000/day burst 100", true),
+        ("leaky_bucket", "1/30d", "1/30d burst 3", true),
+        ("leaky_bucket", "1/s", "10000/s", false),
+        ("leaky_bucket", "1/1000w", "1/1000w burst 1000", false),
+        ("fixed_window", "1/s", "10000/ms", true),
+        ("fixed_window", "1/ms", "4294967295/1000w burst 1", true),
+        ("fixed_window", "1/s", "1/100us", false),
+        ("sliding_counter", "50/s", "65/ms", true),
+        ("sliding_counter", "50/s", "65535/1000w", true),
+        ("sliding_counter", "50/s", "70000/h", false),
+        ("sliding_counter", "70000/min", "131071/min", true),
+        ("sliding_counter", "70000/min", "140000/min", false),
+        ("sliding_counter", "50/s", "1/100us", false),
+        ("sliding_log", "50/s", "50/1000w", true),
+        ("sliding_log", "50/s", "50/ms", true),
+        ("sliding_log", "50/s", "51/s", false),
+        ("sliding_log", "50/s", "49/s", false),
+        ("sliding_log", "50/s", "50/100us", false),
+    ] {
+        assert_eq!(set(algorithm, start, new), is_taken, "{algorithm}: {start} to {new}");
     }
 }
 

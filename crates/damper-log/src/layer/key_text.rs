@@ -21,7 +21,7 @@ const LOG_ORIGIN: [&str; 2] = ["log.target", "log.line"];
 pub(super) fn write_key(event: &Event<'_>, key_field: Option<&'static str>, text: impl Write) {
     let is_log_record = event.metadata().name() == LOG_RECORD;
     if is_log_record || key_field.is_some() {
-        event.record(&mut KeyVisitor { is_log_record, key_field, text });
+        event.record(&mut KeyVisitor { is_log_record, key_field, separator: "", text });
     }
 }
 
@@ -62,6 +62,8 @@ impl Write for Beginning {
 struct KeyVisitor<W> {
     is_log_record: bool,
     key_field: Option<&'static str>,
+    /// Stands before the next value.
+    separator: &'static str,
     text: W,
 }
 
@@ -70,7 +72,8 @@ impl<W: Write> KeyVisitor<W> {
         let name = field.name();
         if self.key_field == Some(name) || self.is_log_record && LOG_ORIGIN.contains(&name) {
             // A value whose `Debug` fails has the text up to there.
-            _ = write!(self.text, "{name}={value} ");
+            _ = write!(self.text, "{}{name}={value}", self.separator);
+            self.separator = " ";
         }
     }
 }

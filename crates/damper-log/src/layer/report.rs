@@ -27,7 +27,7 @@ impl<'a> Report<'a> {
         origin: &'static Metadata<'static>,
         key: &'a str,
     ) -> Option<Self> {
-        (suppressed > 0).then_some(Self { suppressed, elapsed, origin: Some(origin), key: key.trim_end() })
+        (suppressed > 0).then_some(Self { suppressed, elapsed, origin: Some(origin), key })
     }
 
     /// Creates the report of call sites that were evicted, unless the count is 0.

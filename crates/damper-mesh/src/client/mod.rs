@@ -64,8 +64,8 @@ use std::time::Duration;
 /// Calls that are slowed down are sent one by one. Calls that waited for the end of a pause leave at slightly different
 /// times. A call sends the remaining time of the earliest of three deadlines: that of the request being served, the
 /// client's own [`timeout`](crate::ClientBuilder::timeout), and that of the request itself. Each attempt sends the time
-/// left at its start. At the deadline the attempt in flight is dropped, and the error is
-/// [`ClientError::DeadlineExceeded`].
+/// left at its start, which must be a millisecond or more. At the deadline the attempt in flight is dropped, and the
+/// error is [`ClientError::DeadlineExceeded`].
 ///
 /// Use one client for each service and user. A function's limit slows down calls of that function. Every other limit,
 /// including one without a scope, slows down all calls. Clones share the state of the limits and the budget of retries.
@@ -97,6 +97,11 @@ pub struct Client<S, Z, B = RetryBudget, C = DefaultClock> {
 
 /// The shortest sleep between two readings of the clock.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// The shortest time before the deadline in which an attempt is sent.
+///
+/// [`ReceivedDeadline::downstream`] passes on no shorter one.
+const SHORTEST_ATTEMPT: Duration = Duration::from_millis(1);
 
 /// The shortest wait after a refusal that names none.
 ///
@@ -248,8 +253,8 @@ where
             attempts.count_failure(budget, failure);
             let wait = attempts.next_wait(retry, failure, Duration::MAX).and_then(|wait| {
                 let wait = wait.max(floor);
-                // Without the floor, `next_wait` has compared the wait with the deadline.
-                if !floor.is_zero() && wait >= rest.remaining() {
+                // `next_wait` leaves no time to send, and does not know how long the client sleeps.
+                if wait.max(SHORTEST_SLEEP) > left_of(&rest) {
                     return Err(GaveUp::Deadline { hint: None });
                 }
                 // A retry that the pace would not send takes nothing from the budget.
@@ -274,7 +279,10 @@ where
             self.sleep_for(wait).await;
             departure = match self.depart(&request, deadline.as_ref(), &rest).await {
                 Ok((departure, _)) => departure,
-                Err(late @ Unsent::Late) => return Err(unsent(late)),
+                Err(Unsent::Late) => {
+                    telemetry.record_gave_up(&GaveUp::Deadline { hint: None });
+                    return outcome;
+                }
                 Err(Unsent::Paced(denied)) => {
                     let wait = denied.retry_after().unwrap_or_default();
                     telemetry.record_gave_up(&GaveUp::Paced(PaceTooSlow::new(wait, rest.remaining())));
@@ -433,9 +441,9 @@ fn failure_of(error: &ClientError) -> Failure {
     }
 }
 
-/// Returns the longest wait before the deadline. A wait that ends with it leaves no time to send.
+/// Returns the longest wait that leaves time to send before the deadline.
 fn left_of<C: Clock>(rest: &Deadline<C>) -> Duration {
-    rest.remaining().saturating_sub(Duration::from_nanos(1))
+    rest.remaining().saturating_sub(SHORTEST_ATTEMPT)
 }
 
 /// Returns the request with the rest of its deadline, or `None` if no time is left.

@@ -17,7 +17,8 @@ use std::time::Duration;
 /// function.
 ///
 /// - A waiting call has a place, which is freed when the call is dropped or gives up. Only a sent call moves the pace.
-///   Calls that wake in time are sent in order of arrival. A call that wakes late delays no other.
+///   Calls that wake in time are sent in order of arrival. A call that wakes late delays no other: after an interval it
+///   has lost its place, and it gets the next one when it asks.
 /// - After its wait a call asks again, so a pause that began meanwhile holds it too.
 /// - A limit that says it never resets holds no call: no wait would help, and only a further response can say that it changed.
 /// - The pause after a refusal ends by time alone. The spacing by usage follows the newest response. A response to an
@@ -107,7 +108,9 @@ pub enum Next {
 
 impl Pace {
     /// Returns the first place from `place` on, after earlier calls with these due times.
-    fn place(&self, mut place: Place, dues: &[Duration]) -> Place {
+    ///
+    /// A call that is late by an interval counts no more. It would delay every later call until it asks again.
+    fn place(&self, mut place: Place, dues: &[Duration], now: Duration) -> Place {
         if self.paused_until > place.at {
             place = Place { at: self.paused_until, spread: self.pause_spread };
         }
@@ -115,7 +118,7 @@ impl Pace {
             return place;
         }
         let mut slot = self.next.max(self.paused_until);
-        for due in dues {
+        for due in dues.iter().filter(|due| due.saturating_add(self.interval) > now) {
             if *due > slot.max(place.at) {
                 break;
             }
@@ -192,8 +195,8 @@ impl State {
         let mut place = Place { at: now, spread: Duration::ZERO };
         loop {
             let before = place.at;
-            place = self.shared.iter().fold(place, |place, pace| pace.place(place, &all));
-            place = own.iter().fold(place, |place, (pace, dues)| pace.place(place, dues));
+            place = self.shared.iter().fold(place, |place, pace| pace.place(place, &all, now));
+            place = own.iter().fold(place, |place, (pace, dues)| pace.place(place, dues, now));
             // Another limit may not allow the later place.
             if place.at == before {
                 return place;

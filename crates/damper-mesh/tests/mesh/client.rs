@@ -468,6 +468,48 @@ async fn deadline_replaces_the_longest_wait() {
     assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (2, 720_000_000_000));
 }
 
+/// An attempt is sent with a millisecond of its deadline at least.
+#[tokio::test]
+async fn wait_that_leaves_no_time_to_send_is_not_slept() {
+    let (clock, budget) = (SharedClock::new(ManualClock::new()), Arc::new(Counted::default()));
+    let client = |address: SocketAddr, wait: Duration, left: Duration| {
+        let time = Arc::clone(&clock);
+        // Moves the clock for this wait only.
+        let sleep = move |slept: Duration| {
+            if slept == wait {
+                time.advance(wait);
+            }
+            look_again(slept)
+        };
+        let deadline = Deadline::with_clock(wait + left, Arc::clone(&clock));
+        let retry = Retry::with_clock(2, Arc::clone(&clock), 1).budget(Arc::clone(&budget)).deadline(deadline);
+        ClientBuilder::sleeping_by(http(), format!("http://{address}/").parse().unwrap(), sleep)
+            .retry(retry)
+            .backoff(MeshBackoff::default().jitter(0))
+            .build()
+    };
+    let [late, in_time] = [999, 1_000].map(Duration::from_micros);
+    let second = Duration::from_secs(1);
+    let (address, asked) = answering(vec![refusal(seconds(1))]).await;
+    let withdrawn = || budget.withdrawn.load(Ordering::Relaxed);
+    let answer = client(address, second, late).call(call("f")).await.unwrap();
+    assert_eq!((&*answer.errors[0].code, withdrawn()), (MeshError::RATE_LIMITED, 0));
+    assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (1, 0));
+    client(address, second, in_time).call(call("f")).await.unwrap();
+    assert_eq!((asked.lock().unwrap().len(), withdrawn(), damper::Clock::now(&clock)), (3, 1, 1_000_000_000));
+
+    let pause = Duration::from_secs(12);
+    let (address, asked) = answering(vec![paced(&json!({ "global": usage(5, 60) }))]).await;
+    let slowed = client(address, pause, late);
+    slowed.call(call("f")).await.unwrap();
+    let error = slowed.call(call("f")).await.unwrap_err();
+    assert!(matches!(error, ClientError::Paced(_)), "it fails at once: {error}");
+    let slowed = client(address, pause, in_time);
+    slowed.call(call("f")).await.unwrap();
+    slowed.call(call("f")).await.unwrap();
+    assert_eq!((asked.lock().unwrap().len(), damper::Clock::now(&clock)), (3, 13_000_000_000));
+}
+
 /// An operator may raise such a quota. A client that sends nothing more would never learn of it.
 #[tokio::test]
 async fn reset_that_never_comes_is_not_waited_for() {

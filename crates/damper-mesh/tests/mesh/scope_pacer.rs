@@ -166,6 +166,28 @@ fn call_that_waited_keeps_its_place_while_it_is_due() {
     assert_eq!(asked(&mut dropped), 12_000);
 }
 
+/// Their places pass unused. They get the next ones when they ask.
+#[test]
+fn calls_that_wake_late_delay_no_other_however_late() {
+    let clock = ManualClock::new();
+    let pacer = pacer(&clock, 0);
+    pacer.note(send(&pacer), "f", &usage(Some("global"), 9, 90));
+    let mut late = [(); 3].map(|()| pacer.turn("f"));
+    assert_eq!(late.each_mut().map(asked), [10_000, 20_000, 30_000]);
+    let mut in_time = [(); 4].map(|()| pacer.turn("f"));
+    assert_eq!(in_time.each_mut().map(asked), [40_000, 50_000, 60_000, 70_000]);
+    clock.advance(Duration::from_secs(30));
+    for turn in &mut in_time {
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(asked(turn), 0, "it is sent when it is due");
+    }
+    clock.advance(Duration::from_secs(5));
+    let [first, second, _] = &mut late;
+    assert_eq!(asked(first), 5_000);
+    assert_eq!(wait(&pacer, "f"), 15_000, "the call that woke late is before a new one");
+    assert_eq!(asked(second), 15_000);
+}
+
 #[test]
 fn pause_during_a_wait_holds_the_call() {
     let clock = ManualClock::new();

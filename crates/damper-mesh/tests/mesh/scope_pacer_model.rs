@@ -54,6 +54,11 @@ impl Model {
         self.limits.iter().filter(move |((scope, of), _)| *scope < 4 || *of == function).map(|(_, limit)| limit)
     }
 
+    /// Returns how late a call may be before it counts no more for calls of this function.
+    fn longest_interval(&self, function: &str) -> Duration {
+        self.counting(function).map(|limit| limit.interval).max().unwrap_or_default()
+    }
+
     /// Returns the wait of a call that has no other before it.
     fn wait(&self, function: &str, now: Duration) -> Duration {
         let limits: Vec<_> = self.counting(function).collect();
@@ -78,6 +83,8 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
     let pacer = ScopePacer::new(10, MeshBackoff::default().jitter(0), Seed::new(1, 2), &clock);
     let (mut model, mut now) = (Model::default(), Duration::ZERO);
     let mut turns: BTreeMap<u8, (Turn<'_, _>, &'static str)> = BTreeMap::new();
+    // The place of each waiting call in the order of arrival, and the time at which it wakes.
+    let (mut waiting, mut joined): (BTreeMap<u8, (u32, Duration)>, u32) = (BTreeMap::new(), 0);
     let mut sent: Vec<(Sent, &'static str)> = Vec::new();
     for &(kind, which, amount) in steps {
         let seconds = u64::from(amount % 100);
@@ -89,9 +96,12 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
             }
             1 => {
                 let function = FUNCTIONS[usize::from(which) % 3];
-                let is_alone = turns.is_empty() || (turns.len() == 1 && turns.contains_key(&(which % 6)));
                 let (turn, function) = turns.entry(which % 6).or_insert_with(|| (pacer.turn(function), function));
                 let function = *function;
+                joined += 1;
+                let (place, _) = *waiting.get(&(which % 6)).unwrap_or(&(joined, now));
+                let late = model.longest_interval(function);
+                let is_alone = waiting.values().all(|(other, due)| *other >= place || *due + late <= now);
                 let longest = if amount % 4 == 0 { Duration::from_secs(seconds) } else { Duration::MAX };
                 let (next, alone) = (turn.ask(longest), model.wait(function, now));
                 match next {
@@ -110,13 +120,19 @@ pub(crate) fn run(steps: &[(u8, u8, u16)]) {
                         Next::Due => Duration::ZERO,
                         Next::Wait(wait) | Next::GiveUp(wait) => wait,
                     };
-                    assert_eq!(wait, alone, "cancelled calls delay no other");
+                    assert_eq!(wait, alone, "cancelled calls and those that wake late delay no other");
                 }
-                if !matches!(next, Next::Wait(_)) {
+                if let Next::Wait(wait) = next {
+                    waiting.insert(which % 6, (place, now + wait));
+                } else {
                     turns.remove(&(which % 6));
+                    waiting.remove(&(which % 6));
                 }
             }
-            2 => drop(turns.remove(&(which % 6))),
+            2 => {
+                turns.remove(&(which % 6));
+                waiting.remove(&(which % 6));
+            }
             _ if sent.is_empty() => {}
             3 => {
                 let index = usize::from(which) % sent.len();

@@ -16,7 +16,9 @@ use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::{Ready, pending, ready};
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
@@ -489,6 +491,25 @@ fn slowed_and_refused_calls_of_a_client_are_counted() {
     assert_eq!(recorded.log, [line]);
 }
 
+/// A service of HTTP that is ready for one request.
+#[derive(Clone)]
+struct ReadyOnce<S>(S, Arc<AtomicBool>);
+
+impl<S: Service<http::Request<Full<Bytes>>>> Service<http::Request<Full<Bytes>>> for ReadyOnce<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        if self.1.load(Ordering::Relaxed) { Poll::Pending } else { self.0.poll_ready(context) }
+    }
+
+    fn call(&mut self, request: http::Request<Full<Bytes>>) -> S::Future {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.call(request)
+    }
+}
+
 /// Allows no retry.
 struct NoRetries;
 
@@ -521,6 +542,10 @@ fn retries_that_are_not_made_are_counted_by_reason() {
         budget.retry(Retry::with_clock(3, Arc::clone(&clock), 1).budget(NoRetries)).build().call(call()).await.unwrap();
         let deadline = builder(answering(&refusal(60), &json!({})), &clock).named("deadline");
         deadline.timeout(Duration::from_secs(2)).build().call(call()).await.unwrap();
+        let unready = ReadyOnce(answering(&refusal(1), &json!({})), Arc::default());
+        let unready = builder(unready, &clock).named("unready").timeout(Duration::from_secs(2)).build();
+        let response = unready.call(call()).await.expect("the last response is returned");
+        assert_eq!(response.errors[0].code, MeshError::RATE_LIMITED);
         let pacing = builder(answering(&unavailable(), &usage(0)), &clock).named("pacing");
         pacing.max_pacing_wait(Duration::from_secs(1)).build().call(call()).await.unwrap();
         let failed = json!([{ "code": "BROKEN", "message": "It is broken", "retryable": false }]);
@@ -531,10 +556,12 @@ fn retries_that_are_not_made_are_counted_by_reason() {
         lines,
         [
             "damper_pacing_rejected_total{pacing=deadline} 1",
+            "damper_pacing_rejected_total{pacing=unready} 1",
             "damper_retry_not_made_total{retry=attempts,reason=attempts} 1",
             "damper_retry_not_made_total{retry=budget,reason=budget} 1",
             "damper_retry_not_made_total{retry=deadline,reason=deadline} 1",
             "damper_retry_not_made_total{retry=pacing,reason=pacing} 1",
+            "damper_retry_not_made_total{retry=unready,reason=deadline} 1",
             "damper_retry_requests_total{retry=attempts} 2",
         ]
     );
