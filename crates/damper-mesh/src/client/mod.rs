@@ -251,9 +251,9 @@ where
                 }
             };
             attempts.count_failure(budget, failure);
-            let wait = attempts.next_wait(retry, failure, Duration::MAX).and_then(|wait| {
+            let wait = attempts.next_wait(retry, failure, left_of(&rest)).and_then(|wait| {
                 let wait = wait.max(floor);
-                // `next_wait` leaves no time to send, and does not know how long the client sleeps.
+                // `next_wait` does not know the floor, and how long the client sleeps.
                 if wait.max(SHORTEST_SLEEP) > left_of(&rest) {
                     return Err(GaveUp::Deadline { hint: None });
                 }
