@@ -13,20 +13,29 @@ use loom::sync::Notify;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool as StdAtomicBool;
 
-/// More accesses to atomics than a decision makes.
-const MOST_ACCESSES: u32 = 12;
-
-/// Decides twice while a rival stands still in the middle of its own decision.
+/// Decides twice while a rival stands still in the middle of its own decision, after each number of accesses to atomics.
 ///
 /// The rival goes on only after that. So if it holds a lock that a decision needs, no decision ends, and loom says so.
 fn decides_beside_a_stalled_thread<T: Send + Sync + 'static>(create: fn() -> T, decide: fn(&T)) {
-    for accesses in 0..MOST_ACCESSES {
-        check_preemptions(2, move || {
+    let has_stopped = Arc::new(StdAtomicBool::new(true));
+    for accesses in 0.. {
+        // The last decision made fewer accesses.
+        if !has_stopped.swap(false, Ordering::Relaxed) {
+            break;
+        }
+        let has_stopped = Arc::clone(&has_stopped);
+        check_preemptions(1, move || {
             let (shared, goes_on) = (Arc::new(create()), Arc::new(Notify::new()));
             let rival = {
                 let (shared, goes_on) = (Arc::clone(&shared), Arc::clone(&goes_on));
-                thread::spawn(move || stopped_after(accesses, move || goes_on.wait(), || decide(&shared)))
+                let has_stopped = Arc::clone(&has_stopped);
+                let stop = move || {
+                    has_stopped.store(true, Ordering::Relaxed);
+                    goes_on.wait();
+                };
+                thread::spawn(move || stopped_after(accesses, stop, || decide(&shared)))
             };
             decide(&shared);
             decide(&shared);

@@ -60,8 +60,8 @@
 //! 10. When the share of overloaded calls and timeouts in a full window exceeds its usual share by more than a tenth of all calls,
 //!     the limit falls by a tenth. A share that stays the same at half of the limit becomes the usual one.
 //! 11. A latency that falls to less than a quarter at half of the limit is that of another mix of calls, not of a queue.
-//! 12. If calls are refused and none ends for 10 s (or four times the baseline, if that is longer), the limit lets in one
-//!     call more than are in flight, up to its highest value so far.
+//! 12. If calls are refused or wait, and none ends for 10 s (or four times the baseline, if that is longer), with or without an
+//!     outcome, the limit lets in one call more than are in flight, up to its highest value so far.
 //!
 //! [`ProbedGradient`](crate::concurrency::ProbedGradient) has the details.
 //! [`concurrency::compared`](crate::concurrency::compared) (feature `compared`) has `Aimd`, `Vegas` and `Gradient2`, the rules of

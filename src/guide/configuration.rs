@@ -170,8 +170,9 @@
 //! | has a quota, or a floor of a retry budget, that the running one cannot take | no change, and the error gives the reason |
 //!
 //! [`CircuitBreaker::set_config`](crate::CircuitBreaker::set_config) lists what a breaker keeps. Token buckets and limits per
-//! key from settings take any quota. A limit of all requests by another algorithm, and the floor of a retry budget, may
-//! refuse a change by more than 1,000 times. A sliding log takes a change of its window only.
+//! key from settings take any quota. In return their tokens are counted in larger steps: a token of `1/h` may come 14 ms
+//! early on a clock of nanoseconds, and 0.44 s early on one of 24 MHz. A limit of all requests by another algorithm, and the
+//! floor of a retry budget, may refuse a change: `reference.md` of `damper-config` has the table.
 //!
 //! Your own types can apply any key live: implement [`Reload`](crate::config::Reload). It may refuse, so it gets the
 //! settings before damper's own limits do. A program that must start takes

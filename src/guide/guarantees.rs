@@ -38,6 +38,8 @@
 //!   [`full_table`](super::full_table).
 //! - **`EvictLeastIndebted`** forgets a debt when it evicts a key: that key may get a part of a burst again.
 //! - **A refund** gives back at most what was taken, and never moves a waiter behind another call.
+//! - **A limiter that is built `up_to`** a faster quota, as those of settings are, may let a token through early, by less than
+//!   [`RateLimiter::up_to`](crate::RateLimiter::up_to) says.
 //! - **After a change of the quota** a token may be late by less than two ticks of the clock. A quota that is k times slower may
 //!   let one through early, by less than k ticks.
 //! - **A clock that steps back** delays tokens until it has caught up, by at most the deepest debt. After a step of more than

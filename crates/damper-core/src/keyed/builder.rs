@@ -204,7 +204,7 @@ impl<K: ?Sized, C, S, A: KeyedAlgorithm> KeyedLimiterBuilder<K, C, S, A> {
     /// [`set_quota`](KeyedLimiter::set_quota) then accepts `largest`, and every quota that is no faster and whose burst
     /// and [`max_debt`](Quota::max_debt) are no larger. In return, tokens are counted in larger steps: a call may be
     /// allowed while a part of its last token is still missing. For a slow `largest` with a burst of 100,000 it is
-    /// less than a token divided by 2^33.
+    /// less than a token divided by 2^33. A sliding window loses as small a part of its limit at the end of a window.
     ///
     /// # Examples
     ///

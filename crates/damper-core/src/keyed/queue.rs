@@ -195,7 +195,8 @@ impl<C: Clock> KeyedReservation<'_, C> {
     /// - If the call used more tokens, the excess is booked as by [`charge`](crate::KeyedLimiter::charge), into debt if
     ///   necessary.
     /// - The excess may be lost if the key has no slot now and its tier is not known, because
-    ///   [`retier`](crate::KeyedLimiter::retier) or [`clear_tier`](crate::KeyedLimiter::clear_tier) was called since. Under
+    ///   [`retier`](crate::KeyedLimiter::retier) or [`clear_tier`](crate::KeyedLimiter::clear_tier) was called since, for
+    ///   this key or another one that shares its lock: one of 64 does. Under
     ///   [`WhenFull::SharedOverflow`](crate::WhenFull::SharedOverflow) it is booked in the tier of the reservation instead.
     ///
     /// # Examples

@@ -65,9 +65,18 @@ impl RememberedTier<'_> {
         match self {
             Self::One(_) => Some(0),
             #[cfg(feature = "alloc")]
-            Self::Several { own, overrides } => own.unless_given(overrides, fingerprint, table),
+            // A `retier` leaves a key that `set_tier` gave a tier in it.
+            Self::Several { own, overrides } => {
+                given(overrides, fingerprint).or_else(|| own.is_current(fingerprint, table).then_some(own.tier))
+            }
         }
     }
+}
+
+/// Returns the tier that `set_tier` gave a key.
+#[cfg(feature = "alloc")]
+fn given(overrides: &TierOverrides, fingerprint: Fingerprint) -> Option<usize> {
+    overrides.read(|overrides| overrides.get(&fingerprint.get()).copied())
 }
 
 #[cfg(feature = "alloc")]
@@ -85,13 +94,17 @@ impl OwnTier {
     /// Returns what [`or_given`](Self::or_given) does; `None` if a `retier` came since the function was called.
     #[inline(never)]
     fn unless_given<A>(self, overrides: &TierOverrides, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
-        let is_current = table.retiers(fingerprint) == self.retiers;
-        is_current.then(|| self.or_given(overrides, fingerprint))
+        self.is_current(fingerprint, table).then(|| self.or_given(overrides, fingerprint))
+    }
+
+    /// Returns whether no `retier` came since the function was called.
+    fn is_current<A>(self, fingerprint: Fingerprint, table: &Table<A>) -> bool {
+        table.retiers(fingerprint) == self.retiers
     }
 
     /// Returns the tier that `set_tier` gave the key, or else the tier that the function returned.
     fn or_given(self, overrides: &TierOverrides, fingerprint: Fingerprint) -> usize {
-        overrides.read(|overrides| overrides.get(&fingerprint.get()).copied()).unwrap_or(self.tier)
+        given(overrides, fingerprint).unwrap_or(self.tier)
     }
 }
 

@@ -266,14 +266,15 @@ impl<C: Clock + Clone> Attempts<C> {
         if is_too_long(wait) {
             return Err(no_time);
         }
-        let room = left.saturating_sub(wait).saturating_sub(Duration::from_nanos(1));
-        Ok(wait.saturating_add(spread(hint, backoff.base(), random).min(room)))
+        Ok(wait.saturating_add(spread(hint, backoff.base(), left.saturating_sub(wait), random)))
     }
 }
 
 /// Draws a delay beyond the server's wait, so that clients with the same wait do not return together.
-fn spread(hint: Duration, base: Duration, random: &mut SplitMix) -> Duration {
-    let most = (hint / 10).max(base).as_nanos();
+///
+/// It takes at most half of the room before the deadline. The other half is for a timer that is late.
+fn spread(hint: Duration, base: Duration, room: Duration, random: &mut SplitMix) -> Duration {
+    let most = (hint / 10).max(base).min(room / 2).as_nanos();
     Duration::from_nanos(random::below(u64::try_from(most).unwrap_or(u64::MAX >> 1), random.next()))
 }
 

@@ -276,11 +276,13 @@ impl AtomicBool {
     }
 
     pub(crate) fn load(&self, order: Ordering) -> bool {
+        count_access();
         let order = flawed(order);
         if LOADS_AS_RMW.get() { self.0.fetch_or(false, order) } else { self.0.load(order) }
     }
 
     pub(crate) fn store(&self, value: bool, order: Ordering) {
+        count_access();
         count_write();
         let order = flawed(order);
         if LOADS_AS_RMW.get() {
@@ -297,6 +299,7 @@ impl AtomicBool {
         success: Ordering,
         failure: Ordering,
     ) -> Result<bool, bool> {
+        count_access();
         count_write();
         if FLAW.get() == Some(Flaw::BlindExchange) {
             self.0.swap(new, success);
@@ -325,7 +328,10 @@ impl<T> Guarded<T> {
 
     pub(crate) fn write<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         count_write();
-        change(&mut self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        let mut value = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A thread that stops here holds the lock.
+        count_access();
+        change(&mut value)
     }
 }
 

@@ -112,10 +112,14 @@ pub fn is_fault_of_request(error: &(dyn Error + 'static)) -> bool {
 #[cfg(feature = "hyper")]
 const CONNECTION_ENDED: &str = "dispatch task is gone";
 
+/// The text of the source of the same error if the request's body has panicked.
+#[cfg(feature = "hyper")]
+const BODY_PANICKED: &str = "user code panicked";
+
 /// Returns whether an error, its sources aside, comes from the request that hyper was given.
 ///
 /// hyper also calls it an error of its user that a connection ended while the request waited for a stream of it. The request is not at fault
-/// then. hyper has no method for that error, so this function compares its text.
+/// then, unless its body has panicked. hyper has no method for these errors, so this function compares their texts.
 #[must_use]
 #[cfg(feature = "hyper")]
 pub fn is_error_of_user(error: &(dyn Error + 'static)) -> bool {
@@ -123,7 +127,10 @@ pub fn is_error_of_user(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<h2::Error>() {
         return error.is_reset() && !error.is_remote() && !error.is_library();
     }
-    error.downcast_ref::<hyper::Error>().is_some_and(|error| error.is_user() && error.to_string() != CONNECTION_ENDED)
+    let has_panicked = |error: &hyper::Error| error.source().is_some_and(|source| source.to_string() == BODY_PANICKED);
+    error
+        .downcast_ref::<hyper::Error>()
+        .is_some_and(|error| error.is_user() && (error.to_string() != CONNECTION_ENDED || has_panicked(error)))
 }
 
 /// Returns whether the error or one of its sources shows that no server processed the request.

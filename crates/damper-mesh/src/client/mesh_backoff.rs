@@ -60,8 +60,16 @@ impl MeshBackoff {
     /// `attempt` counts earlier refusals from 0. `random` is any uniformly random number.
     #[must_use]
     pub fn wait(&self, retry_after: Duration, attempt: u32, random: u64) -> Duration {
+        self.wait_within(retry_after, attempt, random, Duration::MAX)
+    }
+
+    /// Returns the wait with as much of its jitter as fits into `left`, which may still be shorter than the wait.
+    ///
+    /// Half of the room beyond the shortest wait is kept for a timer that is late.
+    pub(super) fn wait_within(&self, retry_after: Duration, attempt: u32, random: u64, left: Duration) -> Duration {
         let (shortest, longest) = self.bounds(retry_after, attempt);
-        shortest.saturating_add(drawn(longest.saturating_sub(shortest), random))
+        let room = left.saturating_sub(shortest) / 2;
+        shortest.saturating_add(drawn(longest.saturating_sub(shortest).min(room), random))
     }
 
     /// Returns the shortest and the longest wait that jitter may draw.

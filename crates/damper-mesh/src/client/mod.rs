@@ -247,13 +247,13 @@ where
                     };
                     let is_vague = matches!(answer.refusal(), Some((_, None)));
                     let floor = if is_vague { SHORTEST_VAGUE_WAIT } else { Duration::ZERO };
-                    (self.spaced(failure, answer, &mut refusals, &attempts), floor)
+                    (self.spaced(failure, answer, &mut refusals, &attempts, left_of(&rest)), floor)
                 }
             };
             attempts.count_failure(budget, failure);
-            let wait = attempts.next_wait(retry, failure, left_of(&rest)).and_then(|wait| {
+            let wait = attempts.next_wait(retry, failure, Duration::MAX).and_then(|wait| {
                 let wait = wait.max(floor);
-                // `next_wait` does not know the floor, and how long the client sleeps.
+                // `next_wait` leaves no time to send, and does not know how long the client sleeps.
                 if wait.max(SHORTEST_SLEEP) > left_of(&rest) {
                     return Err(GaveUp::Deadline { hint: None });
                 }
@@ -355,13 +355,22 @@ where
     }
 
     /// Returns the failure with the exact wait of a refusal that names one.
-    fn spaced(&self, failure: Failure, answer: &Response, refusals: &mut u32, attempts: &Attempts<C>) -> Failure {
+    ///
+    /// The wait ends within `left`, if that is possible.
+    fn spaced(
+        &self,
+        failure: Failure,
+        answer: &Response,
+        refusals: &mut u32,
+        attempts: &Attempts<C>,
+        left: Duration,
+    ) -> Failure {
         let Some((_, Some(wait))) = answer.refusal() else { return failure };
         if !failure.may_retry() {
             return failure;
         }
         let random = self.settings.seed.hash_one((answer.id.as_deref(), attempts.number()));
-        let wait = self.settings.backoff.wait(wait.duration(), *refusals, random);
+        let wait = self.settings.backoff.wait_within(wait.duration(), *refusals, random, left);
         *refusals = refusals.saturating_add(1);
         Failure::THROTTLED.pushback(wait)
     }

@@ -117,6 +117,8 @@ impl Shared {
                 }
                 OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
                     Ok((Outcome::Allowed(_), _)) if self.fleet.server.is_too_late(until) => {
+                        // The server has taken tokens that this decision does not use.
+                        self.refund(limit, n);
                         return self.decide_by_policy(limit, n);
                     }
                     Ok((Outcome::Allowed(allowed), _)) => {

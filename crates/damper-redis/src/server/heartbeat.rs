@@ -1,7 +1,7 @@
 //! The task that reports this process to the server, and notices that servers of a cluster are back.
 
 use super::beat::Beat;
-use super::{ConnectError, random, random_between};
+use super::{BEAT_DEADLINE, ConnectError, random, random_between};
 use crate::limiter::{Fleet, RedisEvent};
 use crate::script::{Command, Keys};
 use core::sync::atomic::Ordering;
@@ -86,7 +86,9 @@ impl Heartbeat {
         // A beat that leaves changes nothing, because this process is in no set of that slot.
         let tag = fleet.tags.tag(slot).to_string();
         let keys = Keys::new(&fleet.tags, &fleet.name, tag.as_bytes());
-        let (_, in_time) = fleet.server.beat(&keys, &self.member, 0).await;
+        // The next beat waits for this one, so the wait is short.
+        let deadline = fleet.server.deadline().min(BEAT_DEADLINE);
+        let (_, in_time) = fleet.server.beat(&keys, &self.member, 0, deadline).await;
         fleet.note(slot, in_time.as_ref().err());
     }
 
@@ -96,7 +98,7 @@ impl Heartbeat {
             task.abort();
         }
         // If the beat is lost, the server forgets the process after a few seconds.
-        _ = fleet.server.beat(&self.keys, &self.member, 0).await;
+        _ = fleet.server.beat(&self.keys, &self.member, 0, fleet.server.deadline()).await;
     }
 }
 
@@ -116,7 +118,8 @@ async fn beat_for_ever(fleet: Weak<Fleet>) {
         let [least, most] = {
             let Some(fleet) = fleet.upgrade() else { return };
             let heartbeat = &fleet.heartbeat;
-            let (beat, in_time) = fleet.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH).await;
+            let deadline = fleet.server.deadline();
+            let (beat, in_time) = fleet.server.beat(&heartbeat.keys, &heartbeat.member, LENGTH, deadline).await;
             fleet.note(heartbeat.keys.slot(), in_time.as_ref().err());
             if let Some(beat) = beat {
                 learn(&fleet, &mut history, beat);
@@ -152,8 +155,8 @@ struct BeatHistory {
     marker: Option<u64>,
     /// The number of processes in force.
     processes: u32,
-    /// If the last beats reported fewer: the instant of the first of them, and the largest number of them.
-    fewer: Option<(Instant, u32)>,
+    /// If the last beats reported fewer: the instants of the first and of the last of them, and their largest number.
+    fewer: Option<([Instant; 2], u32)>,
 }
 
 impl BeatHistory {
@@ -166,10 +169,14 @@ impl BeatHistory {
     /// Returns the number of processes in force after a beat that counted so many.
     ///
     /// It rises at once, and falls to the largest number of the last beats when all of them have reported fewer for a while.
+    /// Beats before a pause of that length say nothing about those after it.
     fn processes(&mut self, counted: u32, now: Instant) -> u32 {
-        let (since, most) = self.fewer.map_or((now, counted), |(since, most)| (since, most.max(counted)));
-        let is_sure = counted >= self.processes || now.saturating_duration_since(since) >= FALL;
-        (self.processes, self.fewer) = if is_sure { (most, None) } else { (self.processes, Some((since, most))) };
+        let lasted = |since| now.saturating_duration_since(since) >= FALL;
+        let fewer = self.fewer.filter(|&([_, last], _)| !lasted(last));
+        let (since, most) = fewer.map_or((now, counted), |([since, _], most)| (since, most.max(counted)));
+        let is_sure = counted >= self.processes || lasted(since);
+        (self.processes, self.fewer) =
+            if is_sure { (most, None) } else { (self.processes, Some(([since, now], most))) };
         self.processes.max(1)
     }
 }
@@ -204,6 +211,7 @@ mod tests {
         let later = now + 10 * FALL;
         assert_eq!((history.processes(1, later), history.processes(4, later)), (4, 4));
         assert_eq!(history.processes(1, later + FALL), 4, "a beat in between reported as many");
+        assert_eq!(history.processes(1, later + 2 * FALL), 4, "no beat in between");
     }
 
     #[test]

@@ -224,7 +224,13 @@ impl Server {
     ///
     /// The second result says whether the server answered as fast as a call needs it. A later reply still has the number, but it
     /// counts as a failure for the breaker, and an open breaker stops no beat.
-    pub(crate) async fn beat(&self, keys: &Keys, member: &str, length: u64) -> (Option<Beat>, Result<(), Unavailable>) {
+    pub(crate) async fn beat(
+        &self,
+        keys: &Keys,
+        member: &str,
+        length: u64,
+        deadline: Duration,
+    ) -> (Option<Beat>, Result<(), Unavailable>) {
         let (_, shard) = self.shard(keys.slot());
         let names = [keys.processes(), keys.marker().to_owned()];
         let arguments = [member.to_owned(), length.to_string()];
@@ -237,14 +243,14 @@ impl Server {
         };
         let permit = shard.breaker.try_acquire();
         let sent = Instant::now();
-        let until = sent + self.deadline;
+        let until = sent + deadline;
         let mut call = pin!(session.connection.call(&self.beat, &names, &arguments));
         let replied = timeout_at(until.into(), call.as_mut()).await.ok().map(|reply| reply.map(Beat::parse));
         let received = self.now();
         let mut beat = if let Some(Ok(Ok(beat))) = &replied { Some(*beat) } else { None };
         let is_pending = replied.is_none();
         let judged = match permit {
-            Ok(permit) => self.judge(shard, &session, permit, replied, received).map(drop),
+            Ok(permit) => self.judge(shard, &session, permit, replied, received, until).map(drop),
             Err(_) => Err(Unavailable::BreakerOpen),
         };
         if is_pending && let Ok(Ok(value)) = timeout_at((sent + BEAT_DEADLINE).into(), call).await {
@@ -305,7 +311,7 @@ impl Server {
         let call = session.connection.call(script, keys, &arguments);
         let replied = timeout_at(until.into(), call).await.ok().map(|reply| reply.map(parse));
         let received = self.now();
-        self.judge(shard, &session, permit, replied, received).map(|reply| Answer { reply, sent, received })
+        self.judge(shard, &session, permit, replied, received, until).map(|reply| Answer { reply, sent, received })
     }
 
     /// Returns the connection for a call. Starts to connect if there is none.
@@ -324,7 +330,11 @@ impl Server {
     /// A timeout polls the call first, so a task that was stopped gets its reply long after the deadline. The server answered in time, so
     /// the reply counts for all but the decision: all calls that were in flight would otherwise be allowed at once.
     pub(crate) fn is_too_late(&self, until: Instant) -> bool {
-        self.now() > self.micros(until).saturating_add(SLACK)
+        self.is_late_at(self.now(), until)
+    }
+
+    fn is_late_at(&self, now: u64, until: Instant) -> bool {
+        now > self.micros(until).saturating_add(SLACK)
     }
 
     /// Reports how a call ended to the breaker and the connection, and returns its reply.
@@ -337,12 +347,17 @@ impl Server {
         permit: Permit<&CircuitBreaker>,
         replied: Option<RedisResult<Result<T, E>>>,
         received: u64,
+        until: Instant,
     ) -> Result<T, Unavailable> {
         let error = match replied {
             Some(Ok(Ok(reply))) => {
                 permit.success();
                 session.replied();
-                shard.replied(received);
+                // The policy counts from the last reply that could decide. Otherwise a process that finds all replies late would
+                // have neither the server's decisions nor a share.
+                if !self.is_late_at(received, until) {
+                    shard.replied(received);
+                }
                 return Ok(reply);
             }
             Some(Ok(Err(error))) => Unavailable::Failed(Arc::new(error)),

@@ -124,6 +124,8 @@ pub(super) enum CommandKind {
         wanted: u32,
         /// The charge of lost requests, which this one carries too.
         repeated: u64,
+        /// When the first request with any of the charge was sent, in µs.
+        charged_since: u64,
     },
     /// A reset of all limits.
     Reset,

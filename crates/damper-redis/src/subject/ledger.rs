@@ -292,12 +292,28 @@ impl Ledger {
     ///
     /// The next request repeats it, but no take, because the server subtracts what it has booked only from the charge of a
     /// request. While the subject does not lease, no request follows, so the charge is doubtful.
-    pub(super) fn repeat(&mut self, tokens: u64, now: u64) {
+    ///
+    /// `sent` is the time at which the first request with it was sent.
+    pub(super) fn repeat(&mut self, tokens: u64, sent: u64, now: u64) {
         if self.mode == Mode::PerCheck {
             return self.doubt(tokens, now);
         }
         self.note_booking(now);
-        self.bookings.add_repeated(tokens);
+        self.bookings.add_repeated(tokens, sent);
+    }
+
+    /// Removes the charges of lost requests for the next request, and returns them with the time of the first request.
+    ///
+    /// The server remembers what it has booked for a request for as long as the lease lasts. After that time the charges are
+    /// doubtful.
+    pub(super) fn send_repeated(&mut self, lease: u64, now: u64) -> (u64, u64) {
+        if now.saturating_sub(self.bookings.repeated_since) >= lease {
+            self.bookings.doubt_repeated();
+        }
+        match core::mem::take(&mut self.bookings.repeated) {
+            0 => (0, now),
+            repeated => (repeated, self.bookings.repeated_since),
+        }
     }
 
     /// Adds a refund to the bookings.
@@ -370,6 +386,8 @@ pub(super) struct Bookings {
     refund: u64,
     doubtful: u64,
     repeated: u64,
+    /// When the first of the requests was sent whose charges are `repeated`.
+    repeated_since: u64,
 }
 
 impl Bookings {
@@ -394,18 +412,14 @@ impl Bookings {
     }
 
     /// Adds the charge of a request that the server may have executed.
-    fn add_repeated(&mut self, tokens: u64) {
+    fn add_repeated(&mut self, tokens: u64, sent: u64) {
+        self.repeated_since = if self.repeated == 0 { sent } else { self.repeated_since.min(sent) };
         self.repeated = self.repeated.saturating_add(tokens);
     }
 
-    /// Removes the charges of lost requests, and returns them for the next request.
-    pub(super) fn send_repeated(&mut self) -> u64 {
-        core::mem::take(&mut self.repeated)
-    }
-
-    /// Makes the charges of lost requests doubtful, because no request follows.
+    /// Makes the charges of lost requests doubtful, because no request follows that the server would compare with those.
     fn doubt_repeated(&mut self) {
-        let repeated = self.send_repeated();
+        let repeated = core::mem::take(&mut self.repeated);
         self.add_doubtful(repeated);
     }
 

@@ -517,7 +517,8 @@ impl<C: Clock> Subject<C> {
         ledger.ran_dry = false;
         // ORDERING: Relaxed, because `low` is only a hint for `spend`.
         self.low.store(0, Ordering::Relaxed);
-        let (repeated, (charge, refund)) = (ledger.bookings.send_repeated(), ledger.bookings.send());
+        let (repeated, charged_since) = ledger.send_repeated(self.plan.lease_micros(), now);
+        let (charge, refund) = ledger.bookings.send();
         let ask = LeaseRequest {
             seq: ledger.seq,
             ack: ledger.acked,
@@ -532,7 +533,7 @@ impl<C: Clock> Subject<C> {
         Box::new(Dispatch {
             command: command.unwrap_or(Command::Take(Vec::new())),
             ticket: Ticket {
-                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted, repeated },
+                kind: CommandKind::Lease { seq: ledger.seq, unspent: report.unspent, wanted, repeated, charged_since },
                 sent,
                 charge,
                 refund,

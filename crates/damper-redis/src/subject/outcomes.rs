@@ -312,7 +312,9 @@ impl<C: Clock> Subject<C> {
 /// Books the charge of a command again that the server may have executed.
 fn book_again(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
     match ticket.kind {
-        CommandKind::Lease { repeated, .. } => ledger.repeat(ticket.charge.saturating_add(repeated), now),
+        CommandKind::Lease { repeated, charged_since, .. } => {
+            ledger.repeat(ticket.charge.saturating_add(repeated), charged_since, now);
+        }
         _ => ledger.doubt(ticket.charge, now),
     }
 }
@@ -322,8 +324,8 @@ fn book_again(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
 /// It may have executed the lost requests whose charges a request repeats.
 fn book_unexecuted(ledger: &mut Ledger, ticket: &Ticket, now: u64) {
     ledger.owe(ticket.charge, now);
-    if let CommandKind::Lease { repeated, .. } = ticket.kind {
-        ledger.repeat(repeated, now);
+    if let CommandKind::Lease { repeated, charged_since, .. } = ticket.kind {
+        ledger.repeat(repeated, charged_since, now);
     }
 }
 

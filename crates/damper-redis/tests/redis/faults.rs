@@ -278,6 +278,21 @@ async fn reply_that_waits_for_a_stopped_process_is_late() {
     assert!(fake.tokens() < 999, "the server had decided in time");
 }
 
+/// Sends six checks, stops the process beyond their deadline, and returns how many are allowed.
+async fn allowed_after_a_stop(limiter: &RedisLimiter) -> usize {
+    let check = |limiter: RedisLimiter| async move { limiter.check().await.is_ok() };
+    let checks: Vec<_> = (0..6).map(|_| tokio::spawn(check(limiter.clone()))).collect();
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    std::thread::sleep(Duration::from_millis(1_000));
+    let mut allowed = 0;
+    for check in checks {
+        allowed += usize::from(check.await.unwrap());
+    }
+    allowed
+}
+
 /// The replies have come in time, and the process has them when it runs again.
 #[tokio::test]
 async fn stop_of_the_process_is_no_failure_of_the_server() {
@@ -288,15 +303,7 @@ async fn stop_of_the_process_is_no_failure_of_the_server() {
     assert!(limiter.check().await.is_ok());
     fake.set_delay(millis(50));
     limiter.charge(7);
-    let check = |limiter: RedisLimiter| async move { limiter.check().await.is_ok() };
-    let checks: Vec<_> = (0..6).map(|_| tokio::spawn(check(limiter.clone()))).collect();
-    for _ in 0..100 {
-        tokio::task::yield_now().await;
-    }
-    std::thread::sleep(millis(1_000));
-    for check in checks {
-        assert!(!check.await.unwrap(), "the deadline has passed");
-    }
+    assert_eq!(allowed_after_a_stop(&limiter).await, 0, "the deadline has passed");
     let (status, counts) = (limiter.status(), limiter.counts());
     assert_eq!((status.policy, status.breaker, counts.failures), (None, State::Closed, 0));
     fake.set_delay(Duration::ZERO);
@@ -304,6 +311,18 @@ async fn stop_of_the_process_is_no_failure_of_the_server() {
         assert!(limiter.check().await.is_ok());
     }
     assert_eq!(fake.calls().iter().map(fake::Call::charge).sum::<u64>(), 7, "a reply says that it is booked");
+    assert_eq!(fake.calls().iter().map(fake::Call::refund).sum::<u64>(), 6, "what the policy denied is given back");
+}
+
+/// A late reply decides nothing, so the policy's share counts from an earlier one.
+#[tokio::test]
+async fn stop_of_the_process_leaves_it_its_share() {
+    let fake = Fake::start(1_000);
+    let builder = builder(&fake.url()).quota(Quota::per_second(1_000)).deadline(Duration::from_millis(600));
+    let limiter = builder.leasing(Leasing::Never).build().await.unwrap();
+    assert!(limiter.check().await.is_ok());
+    fake.set_delay(Duration::from_millis(50));
+    assert_eq!(allowed_after_a_stop(&limiter).await, 6);
 }
 
 /// Each key that was allowed something has a charge to tell, for as long as it is kept.

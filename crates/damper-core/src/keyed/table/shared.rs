@@ -473,7 +473,8 @@ impl SharedLines {
             let (booked, after) = charge(line, debt.start, at);
             (booked, after, *debt)
         });
-        if booked > 0 {
+        // Without a limit tokens are booked, but no word changes.
+        if after != debt.start {
             self.spend::<A>(share, tiers, &debt, after, counts, clock);
         }
         booked

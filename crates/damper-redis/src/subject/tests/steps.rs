@@ -436,6 +436,23 @@ fn charge_of_a_lost_request_goes_with_the_next_request_and_no_take() {
     }
 }
 
+/// The server forgets what it has booked for a request some time after the lease has ended.
+#[test]
+fn charge_of_a_lost_request_waits_for_a_reply_after_a_lease() {
+    let mut pair = Pair::new(terms(1_000, 1_000));
+    pair.lease();
+    let _ = pair.subject.charge(200);
+    let dispatch = request_ahead(&mut pair);
+    assert_eq!(carried(&dispatch), (200, 0));
+    let _ = pair.server.run(dispatch.command(), 0, pair.now);
+    pair.subject.lost(*dispatch);
+    pair.wait(1_000 * MILLISECOND);
+    let dispatch = pair.asked(1);
+    assert_eq!((dispatch.is_lease(), carried(&dispatch)), (true, (0, 0)));
+    let _ = pair.run(*dispatch);
+    assert_eq!(carried(&pair.subject.look()), (200, 0));
+}
+
 /// No request follows, so the server would book it once more with each take.
 #[test]
 fn charge_of_the_request_that_ends_leasing_waits_for_a_reply_if_it_is_lost() {
