@@ -15,7 +15,9 @@ use loom::thread;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool as StdAtomicBool;
 
-/// Decides twice while a rival stands still in the middle of its own decision, after each number of accesses to atomics.
+/// Decides twice while a rival stands still in the middle of its own decision.
+///
+/// It does so after each number of accesses to atomics that the decision makes.
 ///
 /// The rival goes on only after that. So if it holds a lock that a decision needs, no decision ends, and loom says so.
 fn decides_beside_a_stalled_thread<T: Send + Sync + 'static>(create: fn() -> T, decide: fn(&T)) {

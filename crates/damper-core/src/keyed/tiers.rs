@@ -65,18 +65,9 @@ impl RememberedTier<'_> {
         match self {
             Self::One(_) => Some(0),
             #[cfg(feature = "alloc")]
-            // A `retier` leaves a key that `set_tier` gave a tier in it.
-            Self::Several { own, overrides } => {
-                given(overrides, fingerprint).or_else(|| own.is_current(fingerprint, table).then_some(own.tier))
-            }
+            Self::Several { own, overrides } => own.unless_retiered(overrides, fingerprint, table),
         }
     }
-}
-
-/// Returns the tier that `set_tier` gave a key.
-#[cfg(feature = "alloc")]
-fn given(overrides: &TierOverrides, fingerprint: Fingerprint) -> Option<usize> {
-    overrides.read(|overrides| overrides.get(&fingerprint.get()).copied())
 }
 
 #[cfg(feature = "alloc")]
@@ -91,21 +82,25 @@ impl OwnTier {
         Self { tier: tier.min(table.tiers() - 1), retiers }
     }
 
-    /// Returns what [`or_given`](Self::or_given) does; `None` if a `retier` came since the function was called.
-    #[inline(never)]
-    fn unless_given<A>(self, overrides: &TierOverrides, fingerprint: Fingerprint, table: &Table<A>) -> Option<usize> {
-        self.is_current(fingerprint, table).then(|| self.or_given(overrides, fingerprint))
-    }
-
-    /// Returns whether no `retier` came since the function was called.
-    fn is_current<A>(self, fingerprint: Fingerprint, table: &Table<A>) -> bool {
-        table.retiers(fingerprint) == self.retiers
-    }
-
     /// Returns the tier that `set_tier` gave the key, or else the tier that the function returned.
-    fn or_given(self, overrides: &TierOverrides, fingerprint: Fingerprint) -> usize {
-        given(overrides, fingerprint).unwrap_or(self.tier)
+    ///
+    /// Returns `None` if a `retier` came since the function was called, which a key with a given tier does not follow.
+    #[inline(never)]
+    fn unless_retiered<A>(
+        self,
+        overrides: &TierOverrides,
+        fingerprint: Fingerprint,
+        table: &Table<A>,
+    ) -> Option<usize> {
+        let is_current = table.retiers(fingerprint) == self.retiers;
+        given(overrides, fingerprint).or(is_current.then_some(self.tier))
     }
+}
+
+/// Returns the tier that `set_tier` gave a key.
+#[cfg(feature = "alloc")]
+fn given(overrides: &TierOverrides, fingerprint: Fingerprint) -> Option<usize> {
+    overrides.read(|overrides| overrides.get(&fingerprint.get()).copied())
 }
 
 /// The tiers that `set_tier` gave to single keys, by the fingerprints of the keys.
@@ -162,7 +157,7 @@ impl<K: ?Sized> TierChoice<K> {
         match self {
             Self::One(_) => Some(0),
             #[cfg(feature = "alloc")]
-            Self::Several { overrides, .. } => own.unless_given(overrides, fingerprint, table),
+            Self::Several { overrides, .. } => own.unless_retiered(overrides, fingerprint, table),
         }
     }
 
@@ -175,7 +170,7 @@ impl<K: ?Sized> TierChoice<K> {
         match self {
             Self::One(_) => 0,
             #[cfg(feature = "alloc")]
-            Self::Several { overrides, .. } => own.or_given(overrides, fingerprint),
+            Self::Several { overrides, .. } => given(overrides, fingerprint).unwrap_or(own.tier),
         }
     }
 

@@ -63,9 +63,9 @@ impl MeshBackoff {
         self.wait_within(retry_after, attempt, random, Duration::MAX)
     }
 
-    /// Returns the wait with as much of its jitter as fits into `left`, which may still be shorter than the wait.
+    /// Returns the wait with as much of its jitter as fits into `left`.
     ///
-    /// Half of the room beyond the shortest wait is kept for a timer that is late.
+    /// The wait without jitter may be longer than `left`. Half of the room beyond the shortest wait is kept for a timer that is late.
     pub(super) fn wait_within(&self, retry_after: Duration, attempt: u32, random: u64, left: Duration) -> Duration {
         let (shortest, longest) = self.bounds(retry_after, attempt);
         let room = left.saturating_sub(shortest) / 2;

@@ -155,7 +155,7 @@ struct BeatHistory {
     marker: Option<u64>,
     /// The number of processes in force.
     processes: u32,
-    /// If the last beats reported fewer: the instants of the first and of the last of them, and their largest number.
+    /// If the last beats reported fewer: when the first and the last of them came, and the most.
     fewer: Option<([Instant; 2], u32)>,
 }
 

@@ -302,7 +302,9 @@ impl Ledger {
         self.bookings.add_repeated(tokens, sent);
     }
 
-    /// Removes the charges of lost requests for the next request, and returns them with the time of the first request.
+    /// Removes the charges of lost requests for the next request.
+    ///
+    /// Returns them with the time at which the first of the lost requests was sent, or with `now`.
     ///
     /// The server remembers what it has booked for a request for as long as the lease lasts. After that time the charges are
     /// doubtful.
@@ -417,7 +419,9 @@ impl Bookings {
         self.repeated = self.repeated.saturating_add(tokens);
     }
 
-    /// Makes the charges of lost requests doubtful, because no request follows that the server would compare with those.
+    /// Makes the charges of lost requests doubtful.
+    ///
+    /// No request follows that the server would compare with those.
     fn doubt_repeated(&mut self) {
         let repeated = core::mem::take(&mut self.repeated);
         self.add_doubtful(repeated);
