@@ -302,6 +302,12 @@ impl Model {
         })
     }
 
+    /// Returns the ticks until a deadline passes. One without time has passed also on a clock that stepped back.
+    fn ticks_left(&self, (expires, specified): &(i128, Duration)) -> i128 {
+        let left = expires - self.now;
+        if specified.is_zero() { left.min(0) } else { left }
+    }
+
     /// Returns the tick of a deadline that is set now.
     fn expiry(&self, time: Time) -> (i128, Duration) {
         let duration = time.duration();
@@ -416,7 +422,7 @@ pub fn retry(input: RetryInput) {
                     None => retry.begin(),
                 };
                 // The call's own deadline if both pass at the same tick.
-                let earliest = own.into_iter().chain(policy_deadline).min_by_key(|(expires, _)| *expires);
+                let earliest = own.into_iter().chain(policy_deadline).min_by_key(|deadline| model.ticks_left(deadline));
                 let call = SlowCall {
                     number: 1,
                     retries: 0,
@@ -426,7 +432,7 @@ pub fn retry(input: RetryInput) {
                     began: model.now,
                     wait: Duration::ZERO,
                 };
-                if earliest.is_none_or(|(expires, _)| expires > model.now) {
+                if earliest.is_none_or(|deadline| model.ticks_left(&deadline) > 0) {
                     asked.push(Asked::Began);
                 }
                 assert_eq!(attempts.deadline().is_expired(), asked.is_empty());
@@ -530,8 +536,7 @@ pub fn retry(input: RetryInput) {
         for (attempts, call) in calls.values() {
             assert_eq!(
                 attempts.deadline().is_expired(),
-                // A deadline without time has passed also on a clock that stepped back.
-                call.deadline.is_some_and(|(expires, specified)| expires <= model.now || specified.is_zero())
+                call.deadline.is_some_and(|deadline| model.ticks_left(&deadline) <= 0)
             );
             let since = (model.now - call.began).max(0) as u128 * 1_000_000_000 / u128::from(hertz);
             assert_eq!(attempts.elapsed(&retry), Duration::from_nanos(u64::try_from(since).unwrap_or(u64::MAX)));

@@ -244,7 +244,8 @@ impl<C: Clock + Clone> Attempts<C> {
             return Err(GaveUp::Hint { wait, longest });
         }
         let left = left.min(self.deadline.remaining());
-        let is_too_long = |wait: Duration| wait >= left;
+        // `Duration::MAX` is no bound.
+        let is_too_long = |wait: Duration| wait >= left && left < Duration::MAX;
         let no_time = GaveUp::Deadline { hint: hint.filter(|hint| is_too_long(*hint)) };
         if let ServerHint::Exactly(wait) = failure.hint {
             (self.retries, self.previous) = (0, 0);
