@@ -302,7 +302,9 @@ impl Model {
         })
     }
 
-    /// Returns the ticks until a deadline passes. One without time has passed also on a clock that stepped back.
+    /// Returns the ticks until a deadline passes.
+    ///
+    /// One without time has passed also on a clock that stepped back.
     fn ticks_left(&self, (expires, specified): &(i128, Duration)) -> i128 {
         let left = expires - self.now;
         if specified.is_zero() { left.min(0) } else { left }

@@ -243,7 +243,7 @@ impl<C: Clock + Clone> Attempts<C> {
         if let Some(wait) = hint.filter(|wait| *wait > longest) {
             return Err(GaveUp::Hint { wait, longest });
         }
-        let left = left.min(self.deadline.remaining());
+        let left = if self.deadline.is_never() { left } else { left.min(self.deadline.remaining()) };
         // `Duration::MAX` is no bound.
         let is_too_long = |wait: Duration| wait >= left && left < Duration::MAX;
         let no_time = GaveUp::Deadline { hint: hint.filter(|hint| is_too_long(*hint)) };

@@ -149,7 +149,7 @@ impl<L: Patient, V> ClientConcurrencyLayer<L, V> {
     /// Makes calls wait for a permit. Default: a call that finds no slot free is refused at once.
     ///
     /// They wait for `longest` at most, and no longer than the [`Deadline`](damper_core::Deadline) in a request's
-    /// extensions leaves, less the [margin](crate::ClientDeadlineLayer::margin). To change `longest` while calls are made, pass a
+    /// extensions leaves, less the margin of a `ClientDeadlineLayer`. To change `longest` while calls are made, pass a
     /// [`Live`](damper_core::Live).
     ///
     /// They wait in the limit's queue, in their order, by tokio's timer. A call that finds the queue full is refused at once. A future that is

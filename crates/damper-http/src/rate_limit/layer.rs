@@ -436,7 +436,7 @@ impl<C: damper_core::Clock + Send + Sync + 'static> RateLimitLayer<Arc<RateLimit
     /// Use it before a client, to keep to a server's limit.
     ///
     /// A request that would have to wait longer, or past the [`Deadline`](damper_core::Deadline) in its extensions, is refused
-    /// at once and takes no token. At a client, the wait ends before the [margin](crate::ClientDeadlineLayer::margin). Requests
+    /// at once and takes no token. At a client, the wait ends before the margin of a `ClientDeadlineLayer`. Requests
     /// wait in their future, by tokio's timer. [`Quota::max_debt`] bounds how many can wait. A future
     /// that is dropped gives its place back unless another request waits behind it.
     #[must_use]
