@@ -201,7 +201,7 @@ fn slow_probes_close_the_breaker_by_default() {
         clock.advance(cooldown + millis(1));
         for _ in 0..successes {
             let (of_shared, of_alone) = (shared.try_acquire().unwrap(), alone.try_acquire().unwrap());
-            clock.advance(lasts - millis(5));
+            clock.advance(lasts.saturating_sub(millis(5)));
             // Another call asks during the probe.
             assert_eq!((shared.try_acquire().is_err(), alone.try_acquire().is_err()), (true, true));
             clock.advance(millis(5));
