@@ -555,6 +555,11 @@ fn of_a_conflict_in_one_source_the_tighter_value_stays() {
         ),
         ("ratelimit.quota = '1/h'\nratelimit.burst = 5", "ratelimit.quota = '1/h'", "; burst 100 is used instead"),
         ("ratelimit.quota = '1000/s'\nratelimit.burst = 5", "ratelimit.burst = 5", "; quota unset is used instead"),
+        (
+            "ratelimit.quota = '7200/h'\nratelimit.requests_per_second = 3",
+            "ratelimit.quota = '7200/h'",
+            "; requests_per_second 50.0 is used instead",
+        ),
     ] {
         let of = |text: &str| format!("[server.http]\n{text}");
         let (settings, problems) = Sources::new().toml("app", &of(text)).normalized();
