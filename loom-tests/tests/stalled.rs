@@ -17,9 +17,8 @@ use std::sync::atomic::AtomicBool as StdAtomicBool;
 
 /// Decides twice while a rival stands still in the middle of its own decision.
 ///
-/// It does so after each number of accesses to atomics that the decision makes.
-///
-/// The rival goes on only after that. So if it holds a lock that a decision needs, no decision ends, and loom says so.
+/// The rival stops once after each number of accesses to atomics that its decision makes. It goes on only after the two
+/// decisions. So if it holds a lock that they need, they do not end, and loom says so.
 fn decides_beside_a_stalled_thread<T: Send + Sync + 'static>(create: fn() -> T, decide: fn(&T)) {
     let has_stopped = Arc::new(StdAtomicBool::new(true));
     for accesses in 0.. {

@@ -741,6 +741,19 @@ async fn failed_upload_is_no_failure_of_the_server() {
     }
 }
 
+/// hyper drops the connection's task then, as if the connection were lost.
+#[tokio::test]
+async fn upload_that_panics_is_no_failure_of_the_server() {
+    let frames = stream::poll_fn(|_| -> Poll<Option<Result<Frame<Bytes>, io::Error>>> { panic!("in the body") });
+    let upload = Request::post("http://api.example.com/").body(StreamBody::new(frames)).unwrap();
+    let (stream, _server) = tokio::io::duplex(1024);
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let error = sender.send_request(upload).await.unwrap_err();
+    assert_eq!(Statuses::judge(Err(&error)), Verdict::of(Ending::NotSent), "{error:?}");
+    assert_eq!(Statuses::failure(Err(&error)), Some(Failure::FATAL), "{error:?}");
+}
+
 /// hyper calls it an error of its user that a connection is lost while a request waits for a stream.
 #[tokio::test]
 async fn request_whose_connection_is_lost_before_it_has_a_stream_is_retried() {

@@ -117,9 +117,8 @@ impl Shared {
                 }
                 OpenCheck::Ask(delivery) => match self.send(delivery, until).await {
                     Ok((Outcome::Allowed(_), _)) if self.fleet.server.is_too_late(until) => {
-                        // The server has taken tokens that this decision does not use.
-                        self.refund(limit, n);
-                        return self.decide_by_policy(limit, n);
+                        // The server has taken the tokens. They stay taken for a call that the policy allows.
+                        return self.decide_by_policy(limit, n).inspect_err(|_| self.refund(limit, n));
                     }
                     Ok((Outcome::Allowed(allowed), _)) => {
                         self.fleet.counters.allowed_by_server.add(1);

@@ -323,6 +323,8 @@ async fn stop_of_the_process_leaves_it_its_share() {
     assert!(limiter.check().await.is_ok());
     fake.set_delay(Duration::from_millis(50));
     assert_eq!(allowed_after_a_stop(&limiter).await, 6);
+    assert!(limiter.check().await.is_ok());
+    assert_eq!(fake.calls().iter().map(fake::Call::refund).sum::<u64>(), 0, "the server has counted them");
 }
 
 /// Each key that was allowed something has a charge to tell, for as long as it is kept.

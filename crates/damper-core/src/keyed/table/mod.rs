@@ -383,6 +383,9 @@ impl<A: PerKey> Table<A> {
     /// - Its debt was converted to another tier or plan.
     /// - It is a shared word, and several words may owe the tokens by now.
     ///
+    /// A slot that the key got since the take has a copy of the debt of a shared word, and still owes it. The result
+    /// does not say so.
+    ///
     /// `less` gets the tier's line, the bucket's word, the present position and the position of the take. It returns
     /// the new word.
     pub(super) fn give_back_taken(

@@ -1,5 +1,6 @@
 //! Adaptive limits: permits and their outcomes, waiting, and custom rules.
 
+use crate::models::falling::Falling;
 #[cfg(feature = "compared")]
 use damper::concurrency::compared::{Aimd, Gradient2, Vegas};
 use damper::concurrency::{
@@ -89,19 +90,6 @@ fn slots_beside_calls_that_never_end_are_served_on() {
     {
         serves(Vegas::new(bounds));
         serves(Gradient2::new(bounds));
-    }
-}
-
-/// Plans a limit of 5 for a window of one call, and then one of 1 for good.
-#[derive(Clone, Copy, Debug)]
-struct Falling;
-
-impl LimitRule for Falling {
-    fn first(&self) -> WindowPlan {
-        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
-    }
-    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
-        WindowPlan::new(1)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::models::admission::{AdmissionModel, Call, Standing};
 use crate::models::cases::cases;
+use crate::models::falling::Falling;
 use damper::AcquireFuture;
 use damper::concurrency::{
     Admission, AdmissionPermit, AdmissionRequest, Criticality, FixedLimit, LimitBounds, LimitRule, NotAdmitted,
@@ -904,19 +905,6 @@ fn gate_serves_on_beside_calls_that_never_end() {
     }
     assert!(lowest <= 12, "there was no probe");
     drop(held);
-}
-
-/// Plans a limit of 5 for a window of one call, and then one of 1 for good.
-#[derive(Clone, Copy, Debug)]
-struct Falling;
-
-impl LimitRule for Falling {
-    fn first(&self) -> WindowPlan {
-        WindowPlan { samples: 1, length: Duration::ZERO, ..WindowPlan::new(5) }
-    }
-    fn next(&mut self, _: &WindowSummary) -> WindowPlan {
-        WindowPlan::new(1)
-    }
 }
 
 /// Calls end without an outcome before, which raises no limit.

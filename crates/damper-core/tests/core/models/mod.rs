@@ -13,6 +13,8 @@ pub(crate) mod cases;
 #[cfg(feature = "std")]
 pub(crate) mod estimates;
 #[cfg(feature = "std")]
+pub(crate) mod falling;
+#[cfg(feature = "std")]
 pub(crate) mod fast_seed;
 pub(crate) mod fifo;
 #[cfg(feature = "std")]
